@@ -1,0 +1,12 @@
+# Thin: each target is one line that a person could type.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test lint bench image
+
+demo: ; @scripts/setup demo && examples/demo $(EXAMPLE)
+test: ; @scripts/setup test && $(BIN)/python -m pytest $(PYTEST_ARGS) && $(MAKE) --no-print-directory lint
+lint: ; @$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
+bench: ; @echo "the benchmarks are not there yet"
+image: ; @echo "the images are not there yet"
