@@ -9,6 +9,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from berth.cli.progress import Progress
+
 
 class Flags:
     """The flags that every command accepts, before or after its name (workspaces.md 2.1)."""
@@ -44,10 +46,21 @@ class App:
     def __init__(self, flags: Flags, environ: Mapping[str, str]) -> None:
         self.flags = flags
         self.environ = environ
-        self.out = Output(environ, json=flags.json, quiet=flags.quiet, color=flags.color)
+        self.out = Output(environ)
         self.context = Context(home=home_directory(environ), environ=environ, say=self.out)
-        if flags.verbose:
+        self.apply_flags()
+
+    def apply_flags(self) -> None:
+        """Make the flags count; called again once the words behind the command's name are read."""
+        self.out.configure(json=self.flags.json, quiet=self.flags.quiet, color=self.flags.color)
+        if self.flags.verbose:
             self._narrate_commands()
+
+    def progress(self) -> Progress:
+        """The context in which long steps are shown."""
+        from berth.cli.progress import Progress
+
+        return Progress(self.out)
 
     def _narrate_commands(self) -> None:
         from berth.tools import proc

@@ -37,14 +37,14 @@ def main(argv: list[str] | None = None) -> int:
     try:
         status = _dispatch(app, words)
     except BerthError as error:
-        app.out.json = flags.json  # the command may have read --json behind its name
+        app.apply_flags()  # the command may have read --json behind its name
         app.out.error(error)
         status = error.exit_status
     except (Interrupted, KeyboardInterrupt) as stop:
         status = _interrupted(app, stop)
     except Exception as error:
         failure = _unforeseen(error, flags)
-        app.out.json = flags.json
+        app.apply_flags()
         app.out.error(failure)
         status = failure.exit_status
     return CLOSED_STDOUT if app.out.closed else status
@@ -94,7 +94,7 @@ def _stop(number: int, _frame: FrameType | None) -> None:
 
 def _interrupted(app: App, stop: BaseException) -> int:
     number = stop.signum if isinstance(stop, Interrupted) else int(signal.SIGINT)
-    names = {signal.SIGHUP: "SIGHUP", signal.SIGINT: "SIGINT", signal.SIGTERM: "SIGTERM"}
+    names = {1: "SIGHUP", 2: "SIGINT", 15: "SIGTERM"}
     hint = stop.hint if isinstance(stop, Interrupted) else None
     message = f"interrupted by {names.get(number, f'signal {number}')}"
     if app.flags.json:

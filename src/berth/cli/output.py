@@ -26,13 +26,18 @@ class Output:
     environment for stdout and stderr apart. ``closed`` turns true when the reader of stdout has gone away.
     """
 
-    def __init__(self, environ: Mapping[str, str], *, json: bool, quiet: bool, color: bool) -> None:
-        self.json = json
-        self.quiet = quiet
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._environ = environ
         self.closed = False
         self.progress: Progress | None = None
-        self._color_out = wants_color(environ, STDOUT, allowed=color) and not json
-        self._color_err = wants_color(environ, STDERR, allowed=color)
+        self.configure(json=False, quiet=False, color=True)
+
+    def configure(self, *, json: bool, quiet: bool, color: bool) -> None:
+        """Make the shared flags count. ``color`` false forbids colour; true leaves it to the environment."""
+        self.json = json
+        self.quiet = quiet
+        self._color_out = wants_color(self._environ, STDOUT, allowed=color) and not json
+        self._color_err = wants_color(self._environ, STDERR, allowed=color)
 
     # -- results ------------------------------------------------------------------------------------------------
 

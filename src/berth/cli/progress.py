@@ -36,6 +36,7 @@ class Progress:
     def __enter__(self) -> Progress:
         if not self._out.quiet:
             signal.signal(signal.SIGALRM, self._tick)
+            self._out.progress = self
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -43,6 +44,7 @@ class Progress:
         if not self._out.quiet:
             signal.signal(signal.SIGALRM, signal.SIG_DFL)
         self.clear()
+        self._out.progress = None
 
     def step(self, name: str) -> None:
         """A new step begins; the clock starts again."""
