@@ -12,9 +12,9 @@ class QueryFailed(Exception):
 def query(sql, **values):
     """Run one statement and return its rows as a list of dicts. A value is written ``:'name'`` in the statement."""
     wrapped = f"WITH answer AS ({sql}) SELECT coalesce(json_agg(answer), '[]') FROM answer;"
+    settings = [f"--set={key}={value}" for key, value in values.items()]
     done = subprocess.run(
-        ["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", *(f"--set={key}={value}" for key, value in values.items())]
-        + [os.environ["DATABASE_URL"]],
+        ["psql", "-XAtq", "--set=ON_ERROR_STOP=1", *settings, os.environ["DATABASE_URL"]],
         input=wrapped,
         capture_output=True,
         text=True,
