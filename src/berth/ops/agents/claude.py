@@ -1,7 +1,8 @@
 """``berth hook run claude``: make the worktree that Claude Code asks for (workspaces.md 11.3).
 
-In this harness the WorktreeCreate hook *replaces* worktree creation: one JSON object comes on standard input, the last line of
-standard output must be the new directory, which must lie inside the repository. Setting the worktree up is ``adopt``'s work.
+In this harness the WorktreeCreate hook *replaces* worktree creation: one JSON object comes on standard input, the last
+line of standard output must be the new directory, which must lie inside the repository. Setting the worktree up is
+``adopt``'s work.
 """
 
 from __future__ import annotations
@@ -128,7 +129,7 @@ def make_worktree(ctx: Context, request: Request) -> str:
 
 
 def _repository(ctx: Context, request: Request) -> Repository:
-    from berth.ops.agents.scope import repository_at, repository_around
+    from berth.ops.agents.scope import repository_around, repository_at
 
     repo = repository_at(ctx, request.cwd) if request.cwd else repository_around(ctx)
     if repo.bare:
@@ -155,11 +156,11 @@ def _place(repo: Repository, name: str) -> str:
 
 
 def _base_commit(ctx: Context, repo: Repository) -> str:
-    from berth.ops.agents.base import configured_base
+    from berth.ops.setup.configuration import load
     from berth.tools.git import refs, repository
 
     try:
-        return refs.resolve_base(repo, configured_base(ctx, repo), env=ctx.environ).commit
+        return refs.resolve_base(repo, load(repo.path).config.base, env=ctx.environ).commit
     except BerthError as error:
         head = repository.head_of(repo, env=ctx.environ)
         if head is None:

@@ -1,4 +1,4 @@
-"""The coding agents that berth knows: where each reads skills and which of its files can hold a hook (workspaces.md 11.1).
+"""The coding agents that berth knows: where each reads skills, which file can hold a hook (workspaces.md 11.1).
 
 Plain facts in the order of presentation. Nothing here looks at the disk.
 """
@@ -22,7 +22,7 @@ _TRUST = "project skills load only once the project is trusted"
 
 
 class Hook(NamedTuple):
-    """A hook that a harness reads: the ``event``, the repository's ``file``, and whether it must be named (``opt_in``)."""
+    """A hook that a harness reads: the ``event``, the repository's ``file``; ``opt_in`` = only when it is named."""
 
     event: str
     file: str
@@ -71,9 +71,7 @@ HARNESSES: tuple[Harness, ...] = (
     Harness("kilo", "Kilo Code", note=_NO_HOOK),
     Harness("zed", "Zed", note="the shared location is its only skills root"),
     Harness("junie", "JetBrains Junie", note=f"{_TRUST}; {_NO_SURFACE}"),
-    Harness(
-        "antigravity", "Google Antigravity", note=f"no repository-side worktree hook; {_NO_SURFACE}"
-    ),
+    Harness("antigravity", "Google Antigravity", note=f"no repository-side worktree hook; {_NO_SURFACE}"),
     Harness("pi", "pi", note=f"{_TRUST}; {_NO_HOOK}"),
 )
 BY_NAME = {harness.name: harness for harness in HARNESSES}
@@ -86,7 +84,9 @@ def split_names(values: Iterable[str]) -> list[str]:
     names = [name.strip() for value in values for name in value.split(",")]
     if not all(names):
         raise BerthError(
-            "--agent has an empty element", code="usage", hint="berth skill install -h; names are separated by one comma"
+            "--agent has an empty element",
+            code="usage",
+            hint="berth skill install -h; names are separated by one comma",
         )
     return names
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from berth.ops.setup.context import Context
 
 USER_SCOPE = (
-    "hooks belong to a repository: they are read from files in it, so there is nothing to write into the home directory; "
-    "run `berth hook install` inside the repository"
+    "hooks belong to a repository: they are read from files in it, and there is nothing to write into the home "
+    "directory; run `berth hook install` inside the repository"
 )
 CLAUDE_WORKTREES = ".claude/worktrees"
 
@@ -57,7 +57,9 @@ def _advise_ignoring(ctx: Context, where: scope.Scope) -> None:
     probe = f"{CLAUDE_WORKTREES}/x"
     answer = command.run(["check-ignore", "-q", probe], env=ctx.environ, cwd=where.root)
     if answer.code == 1:
-        ctx.say.note(f"git does not ignore {CLAUDE_WORKTREES}/: add that line to .gitignore, or the checkout looks dirty")
+        ctx.say.note(
+            f"git does not ignore {CLAUDE_WORKTREES}/: add that line to .gitignore, or the checkout looks dirty"
+        )
 
 
 def is_installed(content: bytes | None) -> bool:

@@ -1,4 +1,4 @@
-"""``berth agents``: which coding agents there are, where each looks, and what is installed (workspaces.md 2.4, 11.1)."""
+"""``berth agents``: which coding agents there are, where each looks, what is installed (workspaces.md 2.4, 11.1)."""
 
 from __future__ import annotations
 
@@ -41,6 +41,15 @@ class Row(NamedTuple):
             "covers": list(COVERED) if harness.name == "shared" else [],
             "note": harness.note,
         }
+
+    def cells(self) -> tuple[str, ...]:
+        """The row of the table; paths are relative to the repository and to the home directory."""
+        harness = self.harness
+        hook = "-" if harness.hook is None else harness.hook.event + (" (opt-in)" if harness.hook.opt_in else "")
+        places = ("project", self.installed_project), ("user", self.installed_user), ("hook", self.hook_installed)
+        installed = ",".join(place for place, is_there in places if is_there) or "-"
+        shared = "yes" if harness.reads_shared else "no"
+        return harness.name, shared, harness.skill, f"~/{harness.skill}", hook, installed, harness.note or "-"
 
 
 class Listing(NamedTuple):

@@ -1,7 +1,7 @@
 """Adding berth's entry to a harness's own JSON file without disturbing anything else in it (workspaces.md 11.3).
 
-Values in, values out. A file is read strictly (RFC 8259, no key twice) so that nothing is lost by writing it again; numbers
-keep the text they had.
+Values in, values out. A file is read strictly (RFC 8259, no key twice) so that nothing is lost by writing it again;
+numbers keep the text they had.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ class Complaint:
         )
 
 
-def merged(content: bytes | None, merge: Callable[[dict[str, Any], Complaint], None], complaint: Complaint) -> bytes | None:
+def merged(
+    content: bytes | None, merge: Callable[[dict[str, Any], Complaint], None], complaint: Complaint
+) -> bytes | None:
     """The new content of a file, or None when it holds berth's entry already. Raises file_unparsable."""
     document = parse(content, complaint) if content is not None else {}
     before = rendered(document)
@@ -109,7 +111,6 @@ def _rendered(value: Any, line: str) -> str:
     if isinstance(value, Number):
         return str.__str__(value)
     return _string(value) if isinstance(value, str) else json.dumps(value)
-
 
 
 def _string(text: str) -> str:

@@ -79,10 +79,7 @@ def repository_at(ctx: Context, directory: str) -> Repository:
     """The repository that ``directory`` is in. Raises not_a_repository and what git finds."""
     from berth.tools.git.repository import repository
 
-    def recorded(common_dir: str) -> str | None:
-        return next((row.repo for row in ctx.registry.all() if row.common_dir == common_dir), None)
-
-    return repository(directory, env=ctx.environ, recorded=recorded)
+    return repository(directory, env=ctx.environ, recorded=lambda common_dir: ctx.registry.repository_of(common_dir))
 
 
 def project(ctx: Context) -> Scope:

@@ -21,7 +21,7 @@ FILES = ("SKILL.md", "references/berth-yaml.md", "references/recovery.md")
 
 
 class Installed(NamedTuple):
-    """What became of one target: its ``scope`` and ``agent``, the absolute ``path``, and whether anything ``changed``."""
+    """What became of one target: ``scope``, ``agent``, the absolute ``path``, and whether anything ``changed``."""
 
     scope: str
     agent: str
