@@ -44,8 +44,7 @@ def _with_action(app: App, name: str, words: Sequence[str]) -> tuple[str, Sequen
 
 def _help_of_actions(name: str) -> str:
     lines = [f"usage: berth {name} {'|'.join(ACTIONS[name])} …", "", f"{LINES[name][1].capitalize()}.", ""]
-    for action in ACTIONS[name]:
-        lines.append(f"  berth {name} {action:<10}{COMMANDS[f'{name} {action}'][0]}")
+    lines += [f"  berth {name} {action:<10}{COMMANDS[f'{name} {action}'][0]}" for action in ACTIONS[name]]
     return "\n".join(lines)
 
 
@@ -65,7 +64,7 @@ def _targets(parser: Parser) -> None:
         "--scope",
         choices=("project", "user"),
         default="project",
-        help="the repository (default) or your home directory",
+        help="the repository (default) or the home directory",
     )
 
 
