@@ -37,6 +37,8 @@ def _with_action(app: App, name: str, words: Sequence[str]) -> tuple[str, Sequen
     if rest and rest[0] in ("-h", "--help"):
         return name, ()
     if not rest or rest[0] not in ACTIONS[name]:
+        for word in rest:
+            app.flags.take(word)  # --json counts behind the mistake too
         wrong = f"berth {name} has no action {rest[0]}" if rest else f"berth {name} needs an action"
         raise BerthError(wrong, code="usage", hint=f"one of {', '.join(ACTIONS[name])}; berth {name} -h")
     return f"{name} {rest[0]}", rest[1:]
