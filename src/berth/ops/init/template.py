@@ -31,7 +31,8 @@ FILES = """
 """
 COPIES = "# copy_dirs: [{0}]     # copy from the primary checkout, copy-on-write where the file system can"
 HOOKS = """
-# setup runs once for every workspace and after each `berth reset`; each line must be repeatable. teardown: `berth done`.
+# setup runs once for every workspace and after each `berth reset`, so each line must be repeatable; teardown runs in
+# `berth done`.
 """
 RUNTIME = """
 runtime:
@@ -135,8 +136,7 @@ def _env(page: _Page, guesses: Guesses) -> None:
 
 
 def _setup(page: _Page, steps: list[Step]) -> None:
-    live = any(step.sure for step in steps)
-    page.add("hooks:\n  setup:" if live else "hooks:\n  setup: []")
+    page.add("hooks:\n  setup:" if steps else "hooks:\n  setup: []")  # comments alone leave it null, which is empty
     for step in steps:
         if step.sure:
             page.add(f"    - {scalar(step.command)}  # {one_line(step.reason)}")
