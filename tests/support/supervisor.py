@@ -1,4 +1,4 @@
-"""A real supervisor for a test: started by path under any Python, driven through its socket, certain to be gone after."""
+"""A real supervisor for a test: started by path under any Python, driven through its socket, gone at the end."""
 
 from __future__ import annotations
 
