@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.cli.index import COMMANDS as LINES
-from berth.cli.parser import Command, HelpAsked, Parser
+from berth.cli.parser import Command, Parser, perform
 from berth.cli.render import block, list_rows, port_lines, status_lines
 
 TYPE_CHECKING = False
@@ -16,29 +16,7 @@ if TYPE_CHECKING:
 
 def execute(app: App, name: str, words: Sequence[str]) -> int:
     """Parse ``words`` with the parser of command ``name`` and run it; returns the exit status."""
-    command = COMMANDS[name]
-    try:
-        arguments = parser_of(app, name).words(words)
-    except HelpAsked as help_text:
-        app.out.text(help_text.text)
-        return 0
-    app.apply_flags()
-    if getattr(arguments, "schema", False):
-        from berth.spec.schemas import schema
-
-        app.out.document(schema(name))
-        return 0
-    app.context.no_wait = getattr(arguments, "no_wait", False)
-    return command.execute(app, arguments)
-
-
-def parser_of(app: App, name: str) -> Parser:
-    """The parser of one command."""
-    command = COMMANDS[name]
-    parser = Parser(name, summary=LINES[name][1], example=command.example, flags=app.flags)
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of this command's output")
-    command.configure(parser)
-    return parser
+    return perform(app, name, COMMANDS[name], words, summary=LINES[name][1])
 
 
 # -- arguments ------------------------------------------------------------------------------------------------------
