@@ -7,6 +7,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any, Protocol
 
+    class Say(Protocol):
+        """Somebody to tell the story to; ``raw_story`` takes the output of hooks as it comes."""
+
+        def note(self, text: str) -> None: ...
+        def warning(self, text: str) -> None: ...
+        def raw_story(self, data: bytes) -> None: ...
+
     class Runtime(Protocol):
         """Where a workspace's hooks, services and commands run. Made for one registry row; keeps no state.
 
@@ -42,14 +49,14 @@ if TYPE_CHECKING:
         def wait(self, timeout_seconds: float) -> None:
             """Wait until every process is settled."""
 
+        def known_processes(self) -> list[str]:
+            """The names of the processes that ``logs`` and ``steer`` know, sorted."""
+
         def lines(self, process: str, *, tail: int | None) -> Iterator[list[bytes]]:
             """What the process wrote since it was last started, in blocks of lines."""
 
         def follow(self, process: str, *, tail: int | None) -> Iterator[list[bytes]]:
             """The same, and then what it writes, until the supervisor stops."""
-
-        def execute(self, argv: Sequence[str], *, env: Mapping[str, str], stdout_to_stderr: bool) -> Ended:
-            """Run a command with berth's own streams."""
 
 
 class Launch:
@@ -102,25 +109,4 @@ class Stopped:
         self.was_running = was_running
         self.stopped = stopped
         self.terminated = terminated
-
-
-class Ended:
-    """How a command of ``run`` ended: its ``argv``, ``exit_status`` for berth, ``signal`` that ended it, duration."""
-
-    __slots__ = ("argv", "duration_seconds", "exit_status", "signal")
-
-    def __init__(self, argv: Sequence[str], *, exit_status: int, signal: int | None, duration_seconds: float) -> None:
-        self.argv = list(argv)
-        self.exit_status = exit_status
-        self.signal = signal
-        self.duration_seconds = duration_seconds
-
-    def document(self) -> dict[str, Any]:
-        """The JSON object of ``run``."""
-        return {
-            "argv": self.argv,
-            "exit_code": self.exit_status,
-            "signal": self.signal,
-            "duration_seconds": self.duration_seconds,
-        }
 

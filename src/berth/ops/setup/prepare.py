@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from berth.errors import BerthError
 from berth.ops.setup.configuration import usable
 from berth.ops.setup.identity import METADATA, check_identity
 from berth.ops.setup.planning import drop_plan, runtime_environment, write_plan
@@ -73,7 +72,7 @@ def prepare(held: Held, loaded: Loaded, *, replace_includes: bool = False) -> No
         runtime.hook(script, kind="setup", env=env, timeout_seconds=config.hooks.timeout_seconds)
     remember_warnings(held, warnings)
     held.update(phase="ready", setup_complete=True, last_error=None)
-    refresh_index(ctx, held.row)
+    refresh_young_index(ctx, held.row)
     write_plan(ctx, held.row, loaded)
 
 
@@ -142,13 +141,9 @@ def write_env_file(ctx: Context, row: Workspace, config: Config, env: dict[str, 
         ctx.say.warning(f"git does not ignore {config.env_file}: the workspace will be dirty")
 
 
-def refresh_index(ctx: Context, row: Workspace) -> None:
+def refresh_young_index(ctx: Context, row: Workspace) -> None:
     """Refresh the index once, when it is no longer as young as the checkout (7.2 step 9)."""
-    from berth.tools.git.creation import refresh_young_index
+    from berth.tools.git.creation import refresh_index, refresh_is_due
 
-    refresh_young_index(row.path, git_dir=row.git_dir, env=ctx.environ, now=ctx.now())
-
-
-def config_error(error: BerthError) -> bool:
-    """True for an invalid configuration, which says nothing about the workspace itself."""
-    return error.code == "config_invalid"
+    if refresh_is_due(row.git_dir, now=ctx.now()):
+        refresh_index(row.path, env=ctx.environ)
