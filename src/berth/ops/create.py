@@ -266,7 +266,9 @@ def registered(ctx: Context, repo: Repository, slug: str, path: str) -> Workspac
         if row.common_dir == repo.common_dir:
             if row.path != path:
                 raise BerthError(
-                    f"{slug} is registered at {row.path}", code="path_exists", hint=f"berth up {row.path}, or another slug"
+                    f"{slug} is registered at {row.path}",
+                    code="path_exists",
+                    hint=f"berth up {row.path}, or another slug",
                 )
             return row
     return None
@@ -285,4 +287,3 @@ def refuse_what_is_there(ctx: Context, repo: Repository, path: str) -> None:
             code="checkout_missing",
             hint=f"move it back, or git worktree remove {path}",
         )
-

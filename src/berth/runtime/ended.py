@@ -27,4 +27,3 @@ class Ended:
             "signal": self.signal,
             "duration_seconds": self.duration_seconds,
         }
-
