@@ -191,32 +191,14 @@ def logs(app: App, args: argparse.Namespace) -> int:
     from berth.ops import supervise
 
     log = supervise.logs(app.context, args.process, args.workspace, tail=args.tail)
-    if not args.follow:
-        if app.out.json:
-            lines = [line.decode("utf-8", "replace") for block_of in log.lines() for line in block_of]
-            app.out.document({"process": args.process, "lines": lines})
-        else:
-            for block_of in log.lines():
-                app.out.raw(readable(b"".join(line + b"\n" for line in block_of)))
+    if not args.follow and app.out.json:
+        app.out.document({"process": args.process, "lines": list(log.lines())})
         return 0
-    for block_of in log.follow():
-        if app.out.json:
-            for line in block_of:
-                app.out.raw(document_bytes({"line": line.decode("utf-8", "replace")}, lines=True))
-        else:
-            app.out.raw(readable(b"".join(line + b"\n" for line in block_of)))
+    for line in log.follow() if args.follow else log.lines():
+        app.out.raw(document_bytes({"line": line}, lines=True) if app.out.json else line.encode() + b"\n")
         if app.out.closed:
             break
     return 0
-
-
-def readable(data: bytes) -> bytes:
-    """Bytes with what is not UTF-8 replaced by U+FFFD."""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return data.decode("utf-8", "replace").encode()
-    return data
 
 
 def ls(app: App, args: argparse.Namespace) -> int:
@@ -318,7 +300,7 @@ def schema(app: App, args: argparse.Namespace) -> int:
 def completion(app: App, args: argparse.Namespace) -> int:
     from berth.cli.completion import script
 
-    text = script(args.shell)
+    text = script(app, args.shell)
     return _show(app, {"shell": args.shell, "script": text}, lambda: text)
 
 

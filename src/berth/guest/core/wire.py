@@ -94,9 +94,12 @@ def decode_pid(text: str) -> tuple[int, int, str, str, int] | None:
 
 
 def encode_request(method: str, path: str, token: str, body: bytes = b"") -> bytes:
-    """One HTTP/1.1 request after which the connection ends. ``path`` is already percent-encoded."""
+    """One request after which the connection ends; ``path`` is already percent-encoded.
+
+    HTTP/1.0, so that process-compose's server does not answer in chunks.
+    """
     length = f"Content-Length: {len(body)}\r\n" if body or method != "GET" else ""
-    head = f"{method} {path} HTTP/1.1\r\nHost: unix\r\n{TOKEN_HEADER}: {token}\r\n{length}Connection: close\r\n\r\n"
+    head = f"{method} {path} HTTP/1.0\r\nHost: unix\r\n{TOKEN_HEADER}: {token}\r\n{length}Connection: close\r\n\r\n"
     return head.encode("latin-1") + body
 
 
