@@ -29,8 +29,8 @@ def app(tmp_path: Path) -> Path:
     return repo
 
 
-def fill(made: Made) -> tuple[str, ...]:
-    return submodules.fill(str(made.path), common_dir=made.common_dir, env=env_of())
+def fill(made: Made) -> list[str]:
+    return submodules.initialise(str(made.path), repo=made.repo, env=env_of())
 
 
 def check(made: Made) -> None:
@@ -51,7 +51,7 @@ def configurations(repo: Path) -> dict[str, bytes]:
 def test_nested_submodules_are_filled_without_a_word_in_any_shared_configuration(app: Path) -> None:
     before = configurations(app)
     made = new(app)
-    assert fill(made) == ()
+    assert fill(made) == []
     assert (made.path / "lib/lib.txt").read_text() == "1"
     assert (made.path / "lib/deep/deep.txt").read_text() == "d"
     assert not status.status(str(made.path), env=env_of()).dirty
@@ -63,7 +63,7 @@ def test_a_primary_that_never_initialised_them_stays_as_it_is(app: Path, tmp_pat
     clone = tmp_path / "clone"
     config = (clone / ".git/config").read_bytes()
     made = new(clone)
-    assert fill(made) == ()
+    assert fill(made) == []
     assert (made.path / "lib/deep/deep.txt").exists()
     assert (clone / ".git/config").read_bytes() == config
     assert not (clone / ".git/modules").exists()
@@ -92,7 +92,7 @@ def test_without_permission_for_the_file_protocol_there_is_a_warning(app: Path, 
     made = new(app)
     write(tmp_path, {"plain": "[user]\nname = x\nemail = x@example.com\n"})
     env = env_of({"GIT_CONFIG_GLOBAL": str(tmp_path / "plain")})
-    assert len(submodules.fill(str(made.path), common_dir=made.common_dir, env=env)) == 1
+    assert len(submodules.initialise(str(made.path), repo=made.repo, env=env)) == 1
 
 
 def test_a_link_without_an_entry_in_gitmodules_is_a_warning(app: Path) -> None:
@@ -108,7 +108,7 @@ def test_a_link_without_an_entry_in_gitmodules_is_a_warning(app: Path) -> None:
 def test_one_that_the_user_declared_inactive_stays_empty(app: Path) -> None:
     git(app, "config", "submodule.lib.active", "false")
     made = new(app)
-    assert fill(made) == ()
+    assert fill(made) == []
     assert not (made.path / "lib/lib.txt").exists()
 
 
@@ -117,7 +117,7 @@ def test_one_outside_of_the_sparse_checkout_stays_empty(app: Path, tmp_path: Pat
     commit(app, {"src/x": "x"})
     git(app, "sparse-checkout", "set", "src")
     made = new(app)
-    assert fill(made) == ()
+    assert fill(made) == []
     assert not (made.path / "big").exists()
     assert (made.path / "lib/lib.txt").exists()
     assert not status.status(str(made.path), env=env_of()).dirty
@@ -129,7 +129,7 @@ def test_hooks_of_the_template_do_not_run_in_submodules(app: Path, tmp_path: Pat
     (tmp_path / "template/hooks/post-checkout").chmod(0o755)
     made = new(app)
     env = env_of({"GIT_TEMPLATE_DIR": str(tmp_path / "template")})
-    assert submodules.fill(str(made.path), common_dir=made.common_dir, env=env) == ()
+    assert submodules.initialise(str(made.path), repo=made.repo, env=env) == []
     git_dir = git(made.path / "lib", "rev-parse", "--absolute-git-dir")
     assert os.path.exists(f"{git_dir}/hooks/post-checkout")
     assert not trace.exists()
@@ -137,7 +137,7 @@ def test_hooks_of_the_template_do_not_run_in_submodules(app: Path, tmp_path: Pat
 
 def test_a_checkout_without_submodules_asks_nothing(repo: Path) -> None:
     made = new(repo)
-    assert submodules.fill(str(made.path), common_dir=made.common_dir, env={"PATH": "/nowhere"}) == ()
+    assert submodules.initialise(str(made.path), repo=made.repo, env={"PATH": "/nowhere"}) == []
 
 
 def test_a_filled_workspace_may_go(app: Path) -> None:

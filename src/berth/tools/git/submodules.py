@@ -15,6 +15,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from berth.tools.git.repository import Repository
+
 # An allow-list with nothing in it: a planted promisor remote makes no question start a transport.
 _OFFLINE = {"GIT_ALLOW_PROTOCOL": "none", "GIT_NO_LAZY_FETCH": "1"}
 
@@ -57,7 +59,7 @@ def _links(path: str, env: Mapping[str, str]) -> list[str]:
     return [command.decoded(entry.partition(b"\t")[2]) for entry in told.split(b"\0") if entry.startswith(b"H 160000 ")]
 
 
-def fill(path: str, *, common_dir: str, env: Mapping[str, str]) -> tuple[str, ...]:
+def initialise(path: str, *, repo: Repository, env: Mapping[str, str]) -> list[str]:
     """Initialise the submodules of the new checkout at ``path`` recursively; a warning for each that failed.
 
     The primary checkout's module repositories lend their objects, which are copied, not referred to, afterwards. What
@@ -65,12 +67,12 @@ def fill(path: str, *, common_dir: str, env: Mapping[str, str]) -> tuple[str, ..
     the configuration declares inactive stays so. Raises BerthError git_failed.
     """
     if not os.path.lexists(os.path.join(path, ".gitmodules")):
-        return ()
+        return []
     chosen = command.run(["config", "--get-all", "submodule.active"], env=env, cwd=path).code == 0
     active = () if chosen else ("-c", "submodule.active=.")
     warnings: list[str] = []
-    _fill_level(path, "", os.path.join(common_dir, "modules"), active, env, warnings)
-    return tuple(warnings)
+    _fill_level(path, "", os.path.join(repo.common_dir, "modules"), active, env, warnings)
+    return warnings
 
 
 def _fill_level(
