@@ -91,7 +91,7 @@ def shell(directory: Path, program: str = "bash") -> Iterator[Terminal]:
         terminal.expect(PROMPT)
         yield terminal
     finally:
-        for group in {pid, _foreground(fd)} - {-1}:
+        for group in {pid, _foreground(fd)} - {-1, 0}:  # 0 would be our own
             try:
                 os.killpg(group, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
