@@ -46,7 +46,8 @@ class Down:
         loop.call_later(left, self._sweep)
         loop.call_later(left + KEEPERS_AFTER_SECONDS, self._end)
         for process in self._project.processes.values():
-            if process.state in (graph.PENDING, graph.RESTARTING):
+            # At once: what waits, what already ends (for good now), and what an ended one left behind.
+            if process.state not in (*graph.UP, graph.LAUNCHING):
                 process.stop(self._project.changed)
         self.advance()
 

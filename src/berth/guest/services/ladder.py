@@ -52,6 +52,7 @@ class Ladder:
         self._done: Callable[[], None] | None = done
         self._asked: set[tuple[int, int]] = set()
         self._is_killing = False
+        self._is_held = False
         self._pause = FIRST_LOOK_SECONDS
         self._deadline = now() + timeout
         self._timer: Timer = loop.call_later(timeout, self._kill)
@@ -84,12 +85,20 @@ class Ladder:
         if self._parent_only and any(entry.pid == self._leader and entry.state == "T" for entry in entries):
             signal_child(self._leader, signal.SIGCONT)
 
+    def hold(self) -> None:
+        """A shutdown command is the request; what it ends is not done before it is."""
+        self._is_held = True
+
+    def release(self) -> None:
+        self._is_held = False
+        self.check()
+
     def leader_gone(self) -> None:
         self._leader = 0
 
     def check(self) -> None:
         """Look whether everything is gone; called after exits."""
-        if self._done is None or self._leader:
+        if self._done is None or self._leader or self._is_held:
             return
         entries = self._kin.of(self._name)
         if not entries:
@@ -116,7 +125,7 @@ class Ladder:
     def _kill(self) -> None:
         if self._done is None:
             return
-        self._is_killing = True
+        self._is_killing, self._is_held = True, False
         if self._leader:
             signal_group(self._leader, signal.SIGKILL)
         self._kin.stale()

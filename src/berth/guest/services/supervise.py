@@ -39,6 +39,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 2 * len(OPTIONS) + 1 or set(options) != set(OPTIONS):
         print("usage: guest supervise --config P --socket P --token-file P --log P", file=sys.stderr)
         return wire.STATUS_USAGE
+    os.closerange(3, 1 << 16)  # whatever the starter forgot to close would be every child's, too
     try:
         log = Log(options["--log"])
     except OSError as error:
