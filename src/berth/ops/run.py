@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from berth.ops.setup.context import Context
-    from berth.runtime.base import Ended
+    from berth.runtime.ended import Ended
     from berth.tools.plans import PreparedPlan
 
 

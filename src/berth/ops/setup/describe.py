@@ -9,7 +9,6 @@ import os
 
 from berth.errors import BerthError
 from berth.ops.setup.identity import damage
-from berth.tools import plans
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

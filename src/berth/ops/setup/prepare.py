@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from berth.errors import BerthError
 from berth.ops.setup.configuration import usable
-from berth.ops.setup.identity import METADATA, check_identity
+from berth.ops.setup.identity import MARKER, METADATA, check_identity
 from berth.ops.setup.planning import drop_plan, runtime_environment, write_plan
 
 TYPE_CHECKING = False
@@ -73,7 +72,7 @@ def prepare(held: Held, loaded: Loaded, *, replace_includes: bool = False) -> No
         runtime.hook(script, kind="setup", env=env, timeout_seconds=config.hooks.timeout_seconds)
     remember_warnings(held, warnings)
     held.update(phase="ready", setup_complete=True, last_error=None)
-    refresh_index(ctx, held.row)
+    refresh_young_index(ctx, held.row)
     write_plan(ctx, held.row, loaded)
 
 
@@ -125,7 +124,7 @@ def bring_files(ctx: Context, row: Workspace, config: Config, *, replace: bool) 
 
 def is_tracked(ctx: Context, row: Workspace, name: str) -> bool:
     """True when git tracks ``name`` or something below it in the workspace."""
-    from berth.tools.git.status import tracks
+    from berth.tools.git.paths import tracks
 
     return tracks(row.path, name, env=ctx.environ)
 
@@ -135,20 +134,17 @@ def write_env_file(ctx: Context, row: Workspace, config: Config, env: dict[str, 
     if config.env_file is None:
         return
     from berth.tools.envfile import write_block
-    from berth.tools.git.status import ignores
+    from berth.tools.git.paths import ignores
 
     write_block(row.path, config.env_file, env)
     if not ignores(row.path, config.env_file, env=ctx.environ):
         ctx.say.warning(f"git does not ignore {config.env_file}: the workspace will be dirty")
 
 
-def refresh_index(ctx: Context, row: Workspace) -> None:
+def refresh_young_index(ctx: Context, row: Workspace) -> None:
     """Refresh the index once, when it is no longer as young as the checkout (7.2 step 9)."""
-    from berth.tools.git.creation import refresh_young_index
+    from berth.tools.git.creation import refresh_index, refresh_is_due
 
-    refresh_young_index(row.path, git_dir=row.git_dir, env=ctx.environ, now=ctx.now())
-
-
-def config_error(error: BerthError) -> bool:
-    """True for an invalid configuration, which says nothing about the workspace itself."""
-    return error.code == "config_invalid"
+    marker = os.path.join(row.path, METADATA, MARKER)
+    if refresh_is_due(row.git_dir, marker=marker, now=ctx.now()):
+        refresh_index(row.path, env=ctx.environ)
