@@ -24,6 +24,8 @@ TOKEN_HEADER = "X-PC-Token-Key"  # noqa: S105  # process-compose's name for it
 READY_LINE = b"ready\n"
 STATUS_USAGE = 2
 STATUS_LOCKED = 3  # another supervisor holds the lock
+STATUS_ABSENT = 4  # relay: no socket
+STATUS_REFUSED = 5  # relay: nobody listens at it
 
 MARKER = "BERTH_SUPERVISED"
 PROCESS_VARIABLE = "BERTH_PROCESS"
