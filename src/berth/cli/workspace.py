@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.cli.index import COMMANDS as LINES
-from berth.cli.parser import Command, Parser, perform
+from berth.cli.parser import Command, Parser, made, perform
 from berth.cli.render import block, list_rows, port_lines, status_lines
 
 TYPE_CHECKING = False
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 def execute(app: App, name: str, words: Sequence[str]) -> int:
     """Parse ``words`` with the parser of command ``name`` and run it; returns the exit status."""
     return perform(app, name, COMMANDS[name], words, summary=LINES[name][1])
+
+
+def parser_of(app: App, name: str) -> Parser:
+    """The parser of one command, for completion and manual."""
+    return made(app, name, COMMANDS[name], summary=LINES[name][1])
 
 
 # -- arguments ------------------------------------------------------------------------------------------------------
