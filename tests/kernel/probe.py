@@ -1,4 +1,4 @@
-"""Runs inside an app: tries what its arguments say and prints one JSON object, id → ``ok``, an errno's name, or a value.
+"""Runs inside an app: tries what its arguments say and prints one JSON object: id → ``ok``, an errno, or a value.
 
 Standard library only and Python 3.9 syntax; system calls by number, so that no library's check comes first.
 """
@@ -125,7 +125,7 @@ def p_link(old, new):
 def p_link_descriptor(path, new):
     """linkat of /proc/self/fd/N, the way to revive a file that was only opened for reading."""
     descriptor = os.open(path, os.O_RDONLY)
-    os.link("/proc/self/fd/%d" % descriptor, new, follow_symlinks=True)
+    os.link(f"/proc/self/fd/{descriptor}", new, follow_symlinks=True)
 
 
 def p_link_empty_path(path, new):
@@ -148,7 +148,7 @@ def p_through_symlink(target, link, how="read"):
 
 def p_reopen_for_write(path):
     descriptor = os.open(path, os.O_RDONLY)
-    p_overwrite("/proc/self/fd/%d" % descriptor)
+    p_overwrite(f"/proc/self/fd/{descriptor}")
 
 
 def p_mknod(path, kind):
@@ -280,7 +280,7 @@ def p_memfd_exec(flags):
     descriptor = call(319, b"x", flags)
     with open("/usr/bin/true", "rb") as source:
         os.write(descriptor, source.read())
-    return p_exec("/proc/self/fd/%d" % descriptor)
+    return p_exec(f"/proc/self/fd/{descriptor}")
 
 
 def p_execveat_memfd(flags):
@@ -451,8 +451,7 @@ def p_fork_bomb(limit):
 def p_open_many(count):
     held = []
     try:
-        for _ in range(count):
-            held.append(os.open("/dev/null", os.O_RDONLY))
+        held.extend(os.open("/dev/null", os.O_RDONLY) for _ in range(count))
     finally:
         for descriptor in held:
             os.close(descriptor)
@@ -472,7 +471,7 @@ def p_fill_inodes(path, count):
     made = []
     try:
         for i in range(count):
-            name = "%s/%d" % (path, i)
+            name = f"{path}/{i}"
             os.close(os.open(name, os.O_CREAT | os.O_WRONLY))
             made.append(name)
     finally:

@@ -8,6 +8,16 @@ pytestmark = needs_kernel
 def test_thin() -> None:
     def work():
         world = World(document_of(manifest("a", "filesystem:write:/workspace", "filesystem:read:/workspace")))
-        return world.probe("a", [["id", "identity"], ["st", "status", "CapEff", "CapBnd", "Seccomp", "NoNewPrivs"], ["w", "write", "/workspace/x"], ["etc", "write", "/etc/x"], ["fds", "descriptors"]])
+        return world.probe(
+            "a",
+            [
+                ["id", "identity"],
+                ["st", "status", "CapEff", "CapBnd", "Seccomp", "NoNewPrivs"],
+                ["w", "write", "/workspace/x"],
+                ["etc", "write", "/etc/x"],
+                ["fds", "descriptors"],
+            ],
+        )
+
     print(inside(work))
     assert 0

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import encodings.ascii
-import encodings.idna  # noqa: F401 — codecs cannot be loaded any more once the root is private
-import encodings.latin_1  # noqa: F401
+import encodings.idna
+import encodings.latin_1
 import json
 import os
 import select
@@ -32,11 +32,22 @@ from berth.spec.app import Manifest, Resources
 from berth.spec.boot import Placed, compile_document
 from berth.spec.capabilities import Capability, parse
 
+# Loaded now: once the root is private there is no library to load a codec from.
+CODECS = (encodings.ascii, encodings.idna, encodings.latin_1)
 PYTHON = "/usr/bin/python3"
 PROBE_TEXT = (Path(__file__).parents[1] / "kernel" / "probe.py").read_text()
 _libc = ctypes.CDLL(None, use_errno=True)
 CLONE = 0x00020000 | 0x40000000 | 0x08000000 | 0x04000000 | 0x20000000  # NEWNS NEWNET NEWIPC NEWUTS NEWPID
-MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = 1, 2, 4, 8, 32, 4096, 1 << 14, 1 << 18
+MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVATE = (
+    1,
+    2,
+    4,
+    8,
+    32,
+    4096,
+    1 << 14,
+    1 << 18,
+)
 
 needs_kernel = pytest.mark.skipif(
     os.geteuid() != 0 or landlock.abi() < 6 or not os.access(PYTHON, os.X_OK),
@@ -328,7 +339,6 @@ class World:
         seen = process.finish()
         assert seen["status"] == 0, seen
         return json.loads(seen["log"].splitlines()[-1])
-
 
 
 def changed(document: Document, **fields: Any) -> Document:

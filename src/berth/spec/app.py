@@ -7,6 +7,7 @@ from typing import Any
 
 from berth.guest.sandbox import grants
 from berth.spec.capabilities import Capability
+from berth.spec.findings import Path, Place
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,10 @@ class Resources:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A valid manifest. ``file`` is the path it was read from, ``sha256`` the hash of exactly the bytes read."""
+    """A valid manifest. ``file`` is the path it was read from, ``sha256`` the hash of exactly the bytes read.
+
+    ``declared_at`` has the path and place of each capability, for what only shows among other apps.
+    """
 
     name: str
     version: str
@@ -43,6 +47,7 @@ class Manifest:
     entry: str = "src/app.py"
     interpreter: str = "/usr/bin/python3"
     capabilities: tuple[Capability, ...] = ()
+    declared_at: tuple[tuple[Path, Place | None], ...] = ()
     exports: tuple[Export, ...] = ()
     on_install: tuple[str, ...] = ()
     test: tuple[str, ...] = ()
