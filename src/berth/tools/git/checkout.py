@@ -213,7 +213,7 @@ def head_ref(checkout: str, *, git_dir: str, env: Mapping[str, str]) -> str | No
             return text[len("ref: ") :]
     from berth.tools.git import command
 
-    result = command.run(["symbolic-ref", "--quiet", "HEAD"], env=env, cwd=checkout)
+    result = command.run(["symbolic-ref", "--quiet", "HEAD"], env=env, cwd=git_dir, git_dir=git_dir)
     if result.code == 1:
         return None
     return command.decoded(command.checked(result).stdout).rstrip("\n")
@@ -240,9 +240,8 @@ def head_commit(checkout: str, *, git_dir: str, common_dir: str, env: Mapping[st
             return loose
     from berth.tools.git import command
 
-    result = command.run(
-        ["rev-parse", "--verify", "--quiet", "--end-of-options", "HEAD^{commit}"], env=env, cwd=checkout
-    )
+    # Not HEAD^{commit}: a commit that is not there must not look like a branch without commits.
+    result = command.run(["rev-parse", "--verify", "--quiet", "HEAD"], env=env, cwd=git_dir, git_dir=git_dir)
     if result.code == 1:
         return None
     return command.checked(result).text.strip()

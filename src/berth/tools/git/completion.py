@@ -88,5 +88,3 @@ def refuse_others_files(
     found = status.status(path, env=env)
     if found.dirty:
         raise status.dirty_error(path, found)
-
-
