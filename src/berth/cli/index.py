@@ -1,0 +1,63 @@
+"""Which commands there are: family, group and one line of each. Read by dispatch, help, suggestions and completion.
+
+Plain data, so that ``berth -h`` and completion import no parser.
+"""
+
+from __future__ import annotations
+
+# command -> (module of berth.cli that parses it, one line)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "new": ("workspace", "create a workspace on its own branch, or finish an interrupted one"),
+    "adopt": ("workspace", "register a worktree that something else made"),
+    "up": ("workspace", "start the workspace's processes and wait until they are ready"),
+    "down": ("workspace", "stop them all; nothing is left running"),
+    "run": ("run", "run a command inside the workspace"),
+    "done": ("workspace", "put the workspace away, if its work is kept elsewhere"),
+    "reset": ("workspace", "start over with an empty data directory"),
+    "ls": ("workspace", "list the workspaces of this machine"),
+    "status": ("workspace", "show one workspace, its processes and what they listen on"),
+    "logs": ("workspace", "print what a process wrote"),
+    "wait": ("workspace", "wait until every process is ready"),
+    "start": ("workspace", "start one process"),
+    "stop": ("workspace", "stop one process"),
+    "restart": ("workspace", "restart one process"),
+    "ports": ("workspace", "list the reserved ports and their URLs"),
+    "open": ("workspace", "open a port in the browser"),
+    "attach": ("workspace", "print the environment, for eval"),
+    "plan": ("workspace", "show what a run of the workspace would use"),
+    "init": ("agents", "look at the project and write a berth.yaml for it"),
+    "skill": ("agents", "teach coding agents to use berth"),
+    "hook": ("agents", "turn the worktrees of coding agents into workspaces"),
+    "agents": ("agents", "list the coding agents berth knows and what is installed for each"),
+    "doctor": ("workspace", "check git, the registry, the configuration and the supervisor"),
+    "schema": ("workspace", "print a JSON Schema"),
+    "completion": ("workspace", "print a completion script"),
+    "version": ("workspace", "print the version"),
+}
+ALIASES = {"list": "ls"}
+
+GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("Work on a task", ("new", "up", "run", "down", "done")),
+    ("Look", ("ls", "status", "logs", "wait", "ports", "open", "plan")),
+    ("Steer", ("start", "stop", "restart", "reset", "adopt", "attach")),
+    ("Set up", ("init", "skill", "hook", "agents")),
+    ("Around it", ("doctor", "schema", "completion", "version")),
+)
+
+
+def overview() -> str:
+    """The text of ``berth -h``: one screen, grouped by what a person wants to do."""
+    lines = [
+        "berth - a workspace of its own for every task: worktree, data, ports, processes",
+        "",
+        "usage: berth [--json] [-q] [-v] [--no-color] <command> …",
+        "",
+        "  berth new feature-a --up        create a workspace and start its services",
+        "  berth run -w feature-a -- make test",
+        "  berth done feature-a            put it away; refuses while work would be lost",
+    ]
+    for title, names in GROUPS:
+        lines += ["", f"{title}:"]
+        lines += [f"  {name:<12}{COMMANDS[name][1]}" for name in names]
+    lines += ["", "berth <command> -h shows one command; without a command: berth ls"]
+    return "\n".join(lines)

@@ -1,0 +1,193 @@
+"""Start, reap and signal child processes. Signals to processes that are not our children go through a pidfd.
+
+It knows pids, not what they are for. Every child leads a session of its own and starts with default signal
+dispositions, an empty mask, the caller's umask and limits; nothing but 0, 1 and 2 is inherited.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+
+from . import procfs
+from .loop import signal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from .loop import Loop
+
+RLIMIT_LOCKS = 10
+_DEFAULTED = [number for number in range(1, signal.NSIG) if number not in (signal.SIGKILL, signal.SIGSTOP)]
+
+
+def set_tag(tag: int) -> bool:
+    """Set this process's own tag (supervisor.md 1); False where the hard limit is lower."""
+    try:
+        hard = resource.getrlimit(RLIMIT_LOCKS)[1]
+        resource.setrlimit(RLIMIT_LOCKS, (tag, hard))
+    except (ValueError, OSError):
+        return False
+    return True
+
+
+class Children:
+    """Spawns and reaps. ``on_orphan(pid, status)`` hears of reaped processes that were not spawned here;
+    every callable in ``after_reap`` is called once per batch of exits."""
+
+    def __init__(self, loop: Loop) -> None:
+        self.loop = loop
+        self.on_orphan: Callable[[int, int], None] = lambda pid, status: None
+        self.after_reap: list[Callable[[], None]] = []
+        self._exits: dict[int, Callable[[int], None]] = {}
+        self._sweep: set[int] = set()
+        self._home = os.open(".", os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_DIRECTORY", 0))
+        loop.on_signal(signal.SIGCHLD, self.reap)
+
+    def __contains__(self, pid: int) -> bool:
+        return pid in self._exits
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        on_exit: Callable[[int], None],
+        cwd: str | None = None,
+        stdin: int = -1,
+        stdout: int = -1,
+        stderr: int = -1,
+        terminal: str | None = None,
+        tag: int | None = None,
+        sweep_group: bool = False,
+    ) -> int:
+        """Start ``argv`` (its first word a path) and return the pid; ``on_exit(status)`` once it is reaped.
+
+        -1 stands for /dev/null. ``terminal`` is the path of a terminal that becomes its controlling one and its output.
+        ``sweep_group``: what is left of its group is killed when it ends. Raises OSError: the kernel's reason.
+        """
+        before = resource.getrlimit(RLIMIT_LOCKS) if tag is not None else None
+        try:
+            if tag is not None and before is not None:
+                resource.setrlimit(RLIMIT_LOCKS, (tag, before[1]))
+            if cwd is not None:
+                os.chdir(cwd)
+            # The state of this one thread is the child's: posix_spawn can set neither (bpo-35537).
+            pid = os.posix_spawn(
+                argv[0],
+                list(argv),
+                dict(env),
+                file_actions=_file_actions(stdin, stdout, stderr, terminal),
+                setsid=True,
+                setsigmask=(),
+                setsigdef=_DEFAULTED,
+            )
+        finally:
+            if cwd is not None:
+                os.fchdir(self._home)
+            if before is not None:
+                resource.setrlimit(RLIMIT_LOCKS, before)
+        self._exits[pid] = on_exit
+        if sweep_group:
+            self._sweep.add(pid)
+        return pid
+
+    def adopt(self, pid: int, on_exit: Callable[[int], None]) -> None:
+        """Hear of the exit of a process that became a child by reparenting."""
+        self._exits[pid] = on_exit
+
+    def reap(self) -> None:
+        """Reap everything that has ended."""
+        reaped = False
+        while True:
+            try:
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:
+                break
+            if ended is None:
+                break
+            pid = ended.si_pid
+            if pid in self._sweep:  # still a zombie: its group's number cannot be anyone else's
+                self._sweep.discard(pid)
+                signal_group(pid, signal.SIGKILL)
+            status = os.waitpid(pid, 0)[1]
+            reaped = True
+            on_exit = self._exits.pop(pid, None)
+            try:
+                if on_exit is not None:
+                    on_exit(status)
+                else:
+                    self.on_orphan(pid, status)
+            except Exception:  # the others must be reaped all the same
+                self.loop.on_error()
+        if reaped:
+            for callback in list(self.after_reap):
+                callback()
+
+
+def _file_actions(stdin: int, stdout: int, stderr: int, terminal: str | None) -> list[tuple[object, ...]]:
+    actions: list[tuple[object, ...]] = []
+    for number, fd in enumerate((stdin, stdout, stderr)):
+        if terminal is not None and number > 0:
+            # setsid comes before the file actions, so the first terminal opened becomes the controlling one.
+            actions.append((os.POSIX_SPAWN_OPEN, number, terminal, os.O_RDWR, 0))
+        elif fd >= 0:
+            actions.append((os.POSIX_SPAWN_DUP2, fd, number))
+        else:
+            actions.append((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0))
+    return actions
+
+
+def exit_code(status: int) -> int:
+    """0-255, or 128 + n after signal n, from a wait status."""
+    return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
+
+
+def signal_group(pgid: int, signum: int) -> None:
+    """Signal a group whose leader is an unreaped child, or which was just seen to have members."""
+    try:
+        os.killpg(pgid, signum)
+    except (ProcessLookupError, PermissionError):
+        return  # gone, or changed its uid; what is left is looked up anew by whoever asks for the end of it
+
+
+def signal_child(pid: int, signum: int) -> None:
+    """Signal a child that was not reaped, so that its pid is its own."""
+    try:
+        os.kill(pid, signum)
+    except (ProcessLookupError, PermissionError):
+        return
+
+
+def signal_entry(entry: procfs.Entry, signum: int) -> bool:
+    """Signal exactly the process of ``entry``: opened by pidfd, its start time compared, then signalled through that.
+
+    False when it is gone or may not be signalled.
+    """
+    try:
+        fd = os.pidfd_open(entry.pid)
+    except (AttributeError, OSError):
+        return _signal_checked(entry, signum)
+    try:
+        found = procfs.read(entry.pid)
+        if found is None or found.start != entry.start:
+            return False
+        signal.pidfd_send_signal(fd, signum)
+    except OSError:
+        return False
+    finally:
+        os.close(fd)
+    return True
+
+
+def _signal_checked(entry: procfs.Entry, signum: int) -> bool:
+    """Where there is no pidfd, or none left: checked right before."""
+    found = procfs.read(entry.pid)
+    if found is None or found.start != entry.start:
+        return False
+    try:
+        os.kill(entry.pid, signum)
+    except OSError:
+        return False
+    return True
