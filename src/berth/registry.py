@@ -200,6 +200,11 @@ class Registry:
         """The workspaces of one repository, by path."""
         return self._many("WHERE repo = ? ORDER BY path", (repo,))
 
+    def repository_of(self, common_dir: str) -> str | None:
+        """The primary checkout on record for a git common directory, or None."""
+        rows = self._many("WHERE common_dir = ? LIMIT 1", (common_dir,))
+        return rows[0].repo if rows else None
+
     def taken_ports(self) -> set[int]:
         """Every port that some record on this machine holds."""
         return self._guard(lambda db: {port for (port,) in db.execute("SELECT port FROM ports")})

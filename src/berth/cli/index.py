@@ -25,6 +25,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "open": ("workspace", "open a port in the browser"),
     "attach": ("workspace", "print the environment, for eval"),
     "plan": ("workspace", "show what a run of the workspace would use"),
+    "init": ("agents", "look at the project and write a berth.yaml for it"),
+    "skill": ("agents", "teach coding agents to use berth"),
+    "hook": ("agents", "turn the worktrees of coding agents into workspaces"),
+    "agents": ("agents", "list the coding agents berth knows and what is installed for each"),
     "doctor": ("workspace", "check git, the registry, the configuration and the supervisor"),
     "schema": ("workspace", "print a JSON Schema"),
     "completion": ("workspace", "print a completion script"),
@@ -36,6 +40,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Work on a task", ("new", "up", "run", "down", "done")),
     ("Look", ("ls", "status", "logs", "wait", "ports", "open", "plan")),
     ("Steer", ("start", "stop", "restart", "reset", "adopt", "attach")),
+    ("Set up", ("init", "skill", "hook", "agents")),
     ("Around it", ("doctor", "schema", "completion", "version")),
 )
 

@@ -106,6 +106,15 @@ class Output:
         except OSError:
             return  # nobody reads the story; the action goes on
 
+    def raw_story(self, data: bytes) -> None:
+        """Output of hooks, git and filters, passed on to stderr as it comes."""
+        if self.progress is not None:
+            self.progress.clear()
+        try:
+            _write(STDERR, data)
+        except OSError:
+            return  # nobody reads it; the hook goes on
+
     def error(self, error: BerthError) -> None:
         """A failure: ``berth: message`` and ``hint: …`` on stderr, or one document on stdout with ``--json``."""
         if self.json:

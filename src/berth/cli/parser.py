@@ -75,6 +75,31 @@ class Command:
         self.example = example
 
 
+def perform(app: App, name: str, command: Command, words: Sequence[str], *, summary: str) -> int:
+    """Parse ``words`` for the command called ``name`` and run it; returns the exit status."""
+    try:
+        arguments = made(app, name, command, summary=summary).words(words)
+    except HelpAsked as help_text:
+        app.out.text(help_text.text)
+        return 0
+    app.apply_flags()
+    if getattr(arguments, "schema", False):
+        from berth.spec.schemas import schema
+
+        app.out.document(schema(name))
+        return 0
+    app.context.no_wait = getattr(arguments, "no_wait", False)
+    return command.execute(app, arguments)
+
+
+def made(app: App, name: str, command: Command, *, summary: str) -> Parser:
+    """The parser of one command, with the flags that every command has."""
+    parser = Parser(name, summary=summary, example=command.example, flags=app.flags)
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of this command's output")
+    command.configure(parser)
+    return parser
+
+
 class _Help(argparse.Action):
     def __init__(self, option_strings: Sequence[str], dest: str, **kwargs: Any) -> None:
         super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=kwargs.get("help"))

@@ -1,0 +1,368 @@
+"""One supervised process: its state and every move of it (supervisor.md 3), each through ``_move``.
+
+Here is what happens to one process; when it may start and what the project does is project.py, the rules are graph.py.
+"""
+
+from __future__ import annotations
+
+import time
+
+from ..core import wire
+from ..core.children import exit_code, signal_entry
+from ..core.loop import now
+from . import graph
+from .ladder import Ladder
+from .launch import LaunchFailed, adopt_daemon, launch
+from .output import LAST_LINES_SECONDS, Output
+from .readiness import Readiness, command
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ..core.loop import Timer
+    from .definition import Definition
+    from .host import Host
+
+
+class Process:
+    """The life of one definition. ``changed()`` is called after each move or change of readiness."""
+
+    def __init__(self, definition: Definition, host: Host, changed: Callable[[], None]) -> None:
+        self.definition = definition
+        self.name = definition.name
+        self.state = graph.DISABLED if definition.disabled else graph.PENDING
+        self._host = host
+        self._changed = changed
+        self.output = Output(
+            self.name,
+            definition.log_location,
+            loop=host.loop,
+            children=host.children,
+            log=host.log,
+            tag=host.tag(wire.KEEPER_NUMBER),
+            pids=host.kin.keepers,
+        )
+        self.output.on_end = self._output_ended
+        self.readiness = Readiness(definition, host, changed=self._readiness_changed, failed=self._probe_failed)
+        self._ladder: Ladder | None = None
+        self._timer: Timer | None = None  # back-off, or the launch of a daemon
+        self._stopped: list[Callable[[], None]] = []
+        self._leader = 0  # pid of the unreaped leader of its group
+        self._has_run = False
+        self._reset()
+
+    def _reset(self) -> None:
+        """As before a first start; also what an explicit start or restart begins with."""
+        self.pid = 0
+        self.exit_code = 0
+        self.reason = ""
+        self.error = ""
+        self.restarts = 0
+        self.started = 0.0  # monotonic
+        self.started_at = 0.0
+        self.ended_at = 0.0
+        self.skip_reason = ""
+        self.skipped_without_failure = False
+        self.waiting_for = ""
+        self._is_fresh = True
+        self._is_again = False
+        self.readiness.reset()
+
+    @property
+    def ready(self) -> str:
+        if not self.definition.declares_readiness:
+            return graph.UNKNOWN
+        return graph.READY if self.state in graph.UP and self.readiness.is_ready else graph.NOT_READY
+
+    @property
+    def failed(self) -> bool:
+        """Whether its end was a failure: a bad exit code, or a probe ended it."""
+        return self.reason in graph.PROBES or self.exit_code not in self.definition.success_codes
+
+    @property
+    def is_live(self) -> bool:
+        """Whether something of it runs, or is being ended."""
+        return self._ladder is not None or self.state in (*graph.UP, graph.LAUNCHING, graph.TERMINATING)
+
+    @property
+    def is_clean(self) -> bool:
+        """Whether nothing of an earlier start is in the way of the next."""
+        return self._ladder is None and not (self._is_fresh and self.output.is_open)
+
+    def _move(self, state: str, reason: str) -> None:
+        """The one place where a state changes."""
+        assert state in graph.MOVES[self.state], (self.name, self.state, state)
+        self._host.log(f"{self.name}: {self.state} -> {state} ({reason})")
+        self.state = state
+        self.waiting_for = ""
+        if state in graph.ENDED:
+            self.ended_at = time.time()
+        self._changed()
+
+    # Requests.
+
+    def start(self) -> None:
+        """Start it if it is not running; during a stop, start it afterwards."""
+        if self.state in graph.ENDED or self.state == graph.RESTARTING:
+            self._cancel_timer()
+            self._reset()
+            self._move(graph.PENDING, "start")
+            self._clean()
+        elif self.state == graph.TERMINATING:
+            self._is_again = True
+
+    def restart(self, done: Callable[[], None]) -> None:
+        """Stop it if it runs, then start it; ``done`` once it has been stopped."""
+        if self.state in (*graph.UP, graph.LAUNCHING, graph.TERMINATING):
+            self.stop(done)
+            self._is_again = True
+            return
+        self.start()
+        done()
+
+    def stop(self, done: Callable[[], None]) -> None:
+        """End it for good; ``done`` once nothing of it is left. What has ended keeps its state."""
+        self._stopped.append(done)
+        self._is_again = False
+        if self.state in (*graph.UP, graph.LAUNCHING):
+            self._take_down(graph.TERMINATING, graph.BY_STOP)
+        elif self.state == graph.TERMINATING:
+            self.reason = graph.BY_STOP
+        elif self.state == graph.RESTARTING and self._ladder is not None:
+            self._cancel_timer()
+            self.reason = graph.BY_STOP
+            self._move(graph.TERMINATING, graph.BY_STOP)
+        elif self.state in (graph.PENDING, graph.RESTARTING):
+            self._cancel_timer()
+            self.reason = graph.BY_STOP
+            self._move(graph.COMPLETED, graph.BY_STOP)
+            self._end_leftovers()
+        else:
+            self._end_leftovers()
+
+    def hurry(self, limit: float) -> None:
+        """What is being ended is killed at ``limit`` (monotonic) at the latest."""
+        if self._ladder is not None:
+            self._ladder.hurry(limit)
+
+    def signal(self, signum: int) -> bool:
+        """Send a signal to its group; False when it does not run."""
+        if self.state not in graph.UP:
+            return False
+        for entry in self._host.kin.of(self.name):
+            if self.pid in (entry.pid, entry.pgid):
+                signal_entry(entry, signum)
+        return True
+
+    def check(self) -> None:
+        """Children were reaped: what is being ended may be gone."""
+        if self._ladder is not None:
+            self._ladder.check()
+
+    # Starting.
+
+    def skip(self, reason: str, *, without_failure: bool) -> None:
+        """A condition can no longer hold."""
+        self.skip_reason = reason
+        self.skipped_without_failure = without_failure
+        self._move(graph.SKIPPED, reason)
+
+    def launch(self, *, shares_log: bool) -> None:
+        """Start its program now: every condition holds. ``shares_log``: another live process writes to its log."""
+        self._cancel_timer()
+        self._has_run = True
+        self._move(graph.LAUNCHING, f"restart {self.restarts}" if self.restarts else "start")
+        self.started, self.started_at = now(), time.time()
+        self.reason = self.error = ""
+        self.exit_code = 0
+        truncate, self._is_fresh = self._is_fresh and not shares_log, False
+        try:
+            self.pid, offset = launch(
+                self.definition, self._host, self.output, truncate=truncate, on_exit=self._leader_exited
+            )
+        except LaunchFailed as failure:
+            self.pid, self.exit_code, self.error = 0, failure.code, str(failure)
+            self._move(graph.ERROR, self.error)
+            return
+        self._leader = self.pid
+        self.readiness.launched(offset)
+        if self.definition.is_daemon:
+            self._timer = self._host.loop.call_later(self.definition.launch_timeout, self._launch_took_too_long)
+        else:
+            self._is_up(graph.RUNNING)
+
+    def _is_up(self, state: str) -> None:
+        self._move(state, f"pid {self.pid}")
+        self.readiness.up()
+
+    # Daemons: the command returns, and what it left below the supervisor is the process.
+
+    def _launch_took_too_long(self) -> None:
+        self._timer = None
+        self.error = f"its command did not return within {self.definition.launch_timeout:g} s"
+        self._take_down(graph.RESTARTING if self._restart_is_due(failed=True) else graph.TERMINATING, graph.BY_EXIT)
+
+    def _daemon_launched(self) -> None:
+        self._cancel_timer()
+        self.pid = adopt_daemon(self.definition, self._host, self._leader_exited)
+        if not self.pid and not self.definition.shutdown_command:  # with one, it may live elsewhere (``docker run -d``)
+            self.error = "its command returned, but no daemon of it is running"
+            self.exit_code = 1
+            self._ended_by_itself()
+            return
+        self._is_up(graph.LAUNCHED)
+
+    # Ending.
+
+    def _leader_exited(self, status: int) -> None:
+        self._host.kin.leaders.pop(self.pid, None)
+        self._host.kin.stale()
+        self._leader = 0
+        self.exit_code = exit_code(status)
+        if self._ladder is not None:
+            self._ladder.leader_gone()
+        elif self.state == graph.LAUNCHING and self.exit_code == 0:
+            self._daemon_launched()
+        else:
+            self._cancel_timer()
+            self._ended_by_itself()
+
+    def _ended_by_itself(self) -> None:
+        self.pid = 0
+        self.reason = graph.BY_EXIT
+        self.readiness.ended(output_is_open=self.output.is_open)
+        if self._restart_is_due(failed=self.failed):
+            self._move(graph.RESTARTING, self._how_it_ended)
+            self._back_off()
+            self._end_leftovers()
+        else:
+            self._move(graph.COMPLETED, self._how_it_ended)
+            left = self._host.kin.of(self.name)
+            if left:
+                pids = " ".join(str(entry.pid) for entry in left)
+                self._host.log(f"{self.name}: what it left running ends with its stop or start, or with down: {pids}")
+
+    @property
+    def _how_it_ended(self) -> str:
+        return self.error or f"exit code {self.exit_code}"
+
+    def _probe_failed(self, reason: str) -> None:
+        if self.state in graph.UP:
+            state = graph.RESTARTING if self._restart_is_due(failed=True) else graph.TERMINATING
+            self._take_down(state, reason)
+
+    def _take_down(self, state: str, reason: str) -> None:
+        """Begin the ladder for what runs; ``state`` is what it is in meanwhile."""
+        self.reason = reason
+        self._cancel_timer()
+        self.readiness.down()
+        self._move(state, f"{reason}: {self.readiness.complaint}" if reason in graph.PROBES else reason)
+        ladder = self._climb(self._leader)
+        text = self.definition.shutdown_command
+        if not text:
+            ladder.send()
+            return
+        try:
+            self._shut_down(ladder, text)
+        except OSError as error:
+            self._host.log(f"{self.name}: shutdown.command could not be run: {error.strerror}")
+            ladder.send()
+
+    def _shut_down(self, ladder: Ladder, text: str) -> None:
+        def done(passed: bool, complaint: str) -> None:
+            if not passed:
+                self._host.log(f"{self.name}: shutdown.command: {complaint}")
+            ladder.release()
+
+        command(self.definition, self._host, text, cwd=None, timeout=self.definition.shutdown_timeout, done=done)
+        ladder.hold()
+
+    def _climb(self, leader: int) -> Ladder:
+        ladder = self._ladder = Ladder(
+            self.name,
+            leader=leader,
+            signum=self.definition.shutdown_signal,
+            parent_only=self.definition.parent_only,
+            timeout=self.definition.shutdown_timeout,
+            host=self._host,
+            done=self._ladder_done,
+        )
+        return ladder
+
+    def _end_leftovers(self) -> None:
+        """End what earlier starts left behind, then answer who waits for that."""
+        if self._ladder is not None:
+            return
+        if self._has_run and self._host.kin.of(self.name):
+            self._climb(0).send()
+        else:
+            self._host.kin.forget(self.name)
+            self._answer()
+
+    def _clean(self) -> None:
+        """Before an explicit start: one copy, and no old line in the new log."""
+        self._end_leftovers()
+        if self._ladder is None and self._is_fresh and self.output.is_open:
+            self._timer = self._host.loop.call_later(LAST_LINES_SECONDS, self._abandon_output)
+
+    def _abandon_output(self) -> None:
+        self._timer = None
+        self.output.abandon()
+        self._changed()
+
+    def _ladder_done(self) -> None:
+        self._ladder = None
+        self.pid = 0
+        if self.state == graph.TERMINATING:
+            self.readiness.ended(output_is_open=self.output.is_open)
+            self._move(graph.COMPLETED, f"{self.reason}, {self._how_it_ended}")
+            is_again, self._is_again = self._is_again, False
+            self._answer()
+            if is_again:
+                self.start()
+            return
+        if self.state == graph.RESTARTING and self._timer is None:
+            self.readiness.ended(output_is_open=self.output.is_open)
+            self._back_off()
+        elif self.state == graph.PENDING:
+            self._clean()
+        self._answer()
+        self._changed()
+
+    def _answer(self) -> None:
+        waiting, self._stopped = self._stopped, []
+        for done in waiting:
+            done()
+
+    # Restarting by policy.
+
+    def _restart_is_due(self, *, failed: bool) -> bool:
+        definition = self.definition
+        wanted = definition.policy == "always" or (definition.policy == "on_failure" and failed)
+        return wanted and (not definition.max_restarts or self.restarts < definition.max_restarts)
+
+    def _back_off(self) -> None:
+        self._timer = self._host.loop.call_later(self.definition.backoff, self._restart)
+
+    def _restart(self) -> None:
+        self._timer = None
+        self.restarts += 1
+        self._move(graph.PENDING, f"restart {self.restarts}")
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    # News.
+
+    def _readiness_changed(self) -> None:
+        if self.state in graph.UP:
+            self._host.log(f"{self.name}: {self.ready}")
+        self._changed()
+
+    def _output_ended(self) -> None:
+        if self.state not in (*graph.UP, graph.LAUNCHING):
+            self.readiness.output_ended()
+        self._changed()
