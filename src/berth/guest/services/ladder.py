@@ -139,8 +139,8 @@ class Ladder:
             self._kill()
 
     def _kill_all(self, entries: list[Entry]) -> None:
-        # A group as a whole, so that who forks meanwhile does not get away. It is ours: a group lies in one session, and
-        # every session below the supervisor was begun below it.
+        # A group as a whole, so that who forks meanwhile does not get away. It is ours: a group lies in one session,
+        # and every session below the supervisor was begun below it.
         for group in {entry.pgid for entry in entries} - {os.getpgrp(), 0}:
             signal_group(group, signal.SIGKILL)
         for entry in entries:

@@ -1,7 +1,7 @@
-"""Finishing or taking back a checkout whose creation was killed (workspaces.md 14): whatever berth did not write is kept.
+"""Finishing or taking back a checkout whose creation was killed (workspaces.md 14): what berth did not write is kept.
 
-git writes files in place, so a kill leaves some whole, one perhaps cut short, and the rest absent; index and locks may be
-missing or left over. Nothing here decides; it completes, or says whose the files are.
+git writes files in place, so a kill leaves some whole, one perhaps cut short, and the rest absent; index and locks may
+be missing or left over. Nothing here decides; it completes, or says whose the files are.
 """
 
 from __future__ import annotations
