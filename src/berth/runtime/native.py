@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from berth.registry import Workspace
-    from berth.runtime.base import Launch, Say
+    from berth.runtime.base import Launch, Observation, Say
+    from berth.tools.proc import Result
     from berth.tools.processes import Marked
     from berth.tools.supervisor import Verdict
 
@@ -118,7 +119,7 @@ class Native:
         return [{"pid": one.pid, "name": one.name, "command": one.command, "signal": one.signal} for one in ended]
 
     def _timeouts(self) -> dict[str, float]:
-        processes = controls.read_definition(self._row.path)
+        processes = self._definition()
         times = controls.timeouts(processes)
         return {
             name: times.get(name.rpartition("-")[0], times.get(name, DEFAULT_TIMEOUT_SECONDS))
@@ -143,11 +144,18 @@ class Native:
         self.wait(READY_SECONDS)
 
     def _warn_of_another_definition(self, launch: Launch) -> None:
-        if controls.read_definition_file(self._row.path) != launch.definition:
+        if self._definition_file() != launch.definition:
             self._say.warning(
                 "the running processes were started from another configuration; "
                 f"berth down {self._row.slug} and berth up {self._row.slug} apply the present one"
             )
+
+    def _definition(self) -> dict[str, dict[str, object]]:
+        """The processes that were last started."""
+        return controls.read_definition(self._row.path)
+
+    def _definition_file(self) -> bytes | None:
+        return controls.read_definition_file(self._row.path)
 
     def _definition_path(self) -> str:
         return os.path.join(self._row.path, ".berth", controls.DEFINITION)
@@ -292,10 +300,13 @@ class Native:
         )
 
     def _document(self, process: str) -> dict[str, Any]:
+        (observation,) = self._observe()
+        return next(one for one in observation.processes if one["name"] == process)
+
+    def _observe(self) -> list[Observation]:
         from berth.runtime.state import observe_native
 
-        (observation,) = observe_native(self._home, [self._row])
-        return next(one for one in observation.processes if one["name"] == process)
+        return observe_native(self._home, [self._row])
 
     # -- hooks --------------------------------------------------------------------------------------------------
 
@@ -318,9 +329,14 @@ class Native:
         except BaseException:
             self._end_started_since(began)
             raise
-        line = script.strip()
         if result.timed_out:
             self._end_started_since(began)
+        self._judge_hook(result, script, kind=kind, timeout_seconds=timeout_seconds)
+
+    def _judge_hook(self, result: Result, script: str, *, kind: str, timeout_seconds: float | None) -> None:
+        """Raise hook_timeout, setup_failed or teardown_failed for a script that did not succeed."""
+        line = script.strip()
+        if result.timed_out:
             raise BerthError(
                 f"{kind} hook took longer than {timeout_seconds} s and was ended: {line}",
                 code="hook_timeout",
@@ -349,7 +365,7 @@ class Native:
 
     def known_processes(self) -> list[str]:
         """The names in the definition that was last rendered."""
-        return controls.replica_names(controls.read_definition(self._row.path))
+        return controls.replica_names(self._definition())
 
     def lines(self, process: str, *, tail: int | None) -> Iterator[str]:
         """What it wrote since it was last started, line by line."""
@@ -391,7 +407,7 @@ class Native:
             return None
 
     def _log_location(self, process: str) -> str:
-        definition = controls.read_definition(self._row.path)
+        definition = self._definition()
         body = definition.get(process) or definition.get(process.rpartition("-")[0]) or {}
         location = body.get("log_location")
         return location if isinstance(location, str) and location else f"{wire.LOGS_DIRECTORY}/{process}.log"
