@@ -16,6 +16,7 @@ from berth.runtime import controls
 from berth.runtime.base import Stopped
 from berth.runtime.box import START_SECONDS, Box
 from berth.runtime.box_state import GUEST_SECONDS, Boxed, look, observe_containers, survivors_of, sweep_document
+from berth.runtime.hooks import judge_hook
 from berth.runtime.native import DEFAULT_TIMEOUT_SECONDS, READY_SECONDS, Native
 from berth.runtime.state import LOST, RUNNING, SILENT, UNKNOWN
 from berth.spec import container as spec
@@ -24,7 +25,7 @@ from berth.tools.control import Unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from berth.registry import Workspace
@@ -245,7 +246,7 @@ class Container(Native):
             raise
         if result.timed_out:
             self._kill_hook(nonce)
-        self._judge_hook(result, script, kind=kind, timeout_seconds=timeout_seconds)
+        judge_hook(self._row, result, script, kind=kind, timeout_seconds=timeout_seconds)
 
     def _kill_hook(self, nonce: str) -> None:
         """Killing the engine's client ended nothing inside."""
@@ -258,19 +259,6 @@ class Container(Native):
         self._box.stop()
 
     # -- logs ---------------------------------------------------------------------------------------------------
-
-    def follow(self, process: str, *, tail: int | None) -> Iterator[str]:
-        """What it wrote, then what it writes, until the supervisor is gone."""
-        from berth.tools import logs
-
-        descriptor = self._open_log(process)
-        if descriptor is None:
-            return
-        try:
-            offset = logs.first_data(descriptor) if tail is None else logs.tail_offset(descriptor, tail)
-            yield from logs.follow(descriptor, offset=offset, has_ended=self._ended())
-        finally:
-            os.close(descriptor)
 
     def _ended(self) -> Callable[[], bool]:
         """Whether the supervisor is gone, asked at most once a second."""

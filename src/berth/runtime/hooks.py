@@ -45,10 +45,16 @@ def run_hook(
     except BaseException:
         _end_started_since(row, began, besides())
         raise
+    if result.timed_out:
+        _end_started_since(row, began, besides())
+    judge_hook(row, result, script, kind=kind, timeout_seconds=timeout_seconds)
+
+
+def judge_hook(row: Workspace, result: proc.Result, script: str, *, kind: str, timeout_seconds: float | None) -> None:
+    """Raise hook_timeout, setup_failed or teardown_failed for a script that did not succeed."""
     line = script.strip()
     again = f"{'berth up' if kind == 'setup' else 'berth done'} {row.slug}"
     if result.timed_out:
-        _end_started_since(row, began, besides())
         raise BerthError(
             f"{kind} hook took longer than {timeout_seconds} s and was ended: {line}",
             code="hook_timeout",

@@ -1,23 +1,19 @@
-"""The log of one process of a workspace: found by its definition, read below ``.berth`` without following links."""
+"""The log of one process, read below the workspace without following links, as it is and as it grows (8.7)."""
 
 from __future__ import annotations
 
 import os
 
-from berth.guest.core import wire
-from berth.runtime import controls
 from berth.tools import logs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from berth.tools.procfs import Identity
+    from collections.abc import Callable, Iterator
 
 
-def lines(path: str, process: str, *, tail: int | None) -> Iterator[str]:
-    """What ``process`` of the workspace at ``path`` wrote since it was last started; the last ``tail`` lines of it."""
-    descriptor = _open(path, process)
+def lines(path: str, location: str, *, tail: int | None) -> Iterator[str]:
+    """The log ``location`` below the workspace at ``path``; only its last ``tail`` lines, when given."""
+    descriptor = _open(path, location)
     if descriptor is None:
         return
     try:
@@ -30,30 +26,20 @@ def lines(path: str, process: str, *, tail: int | None) -> Iterator[str]:
         os.close(descriptor)
 
 
-def follow(path: str, process: str, *, tail: int | None, writer: Identity | None) -> Iterator[str]:
-    """The same, then what it writes, until the supervisor ``writer`` is gone."""
-    from berth.tools.procfs import is_alive
-
-    descriptor = _open(path, process)
+def follow(path: str, location: str, *, tail: int | None, has_ended: Callable[[], bool]) -> Iterator[str]:
+    """The same, then what is written, until ``has_ended()`` and nothing more comes."""
+    descriptor = _open(path, location)
     if descriptor is None:
         return
     try:
         offset = logs.first_data(descriptor) if tail is None else logs.tail_offset(descriptor, tail)
-        yield from logs.follow(descriptor, offset=offset, has_ended=lambda: writer is None or not is_alive(writer))
+        yield from logs.follow(descriptor, offset=offset, has_ended=has_ended)
     finally:
         os.close(descriptor)
 
 
-def _open(path: str, process: str) -> int | None:
+def _open(path: str, location: str) -> int | None:
     try:
-        return logs.open_below(path, _location(path, process))
+        return logs.open_below(path, location)
     except FileNotFoundError:
         return None
-
-
-def _location(path: str, process: str) -> str:
-    """Where the log of ``process`` lies below the workspace; of a replica beside those of its siblings."""
-    definition = controls.read_definition(path)
-    body = definition.get(process) or definition.get(process.rpartition("-")[0]) or {}
-    location = body.get("log_location")
-    return location if isinstance(location, str) and location else f"{wire.LOGS_DIRECTORY}/{process}.log"
