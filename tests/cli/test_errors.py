@@ -371,7 +371,9 @@ def test_cwd_missing_and_absolute_paths_still_work(berth: Berth, tmp_path: Path)
     done = subprocess.run([*shell, "status"], env=berth.environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 4, done.stderr
     assert "Traceback" not in done.stderr
-    done = subprocess.run([*shell, "status", path], env=berth.environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*shell, "status", path], env=berth.environment(), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 

@@ -215,9 +215,8 @@ def test_a_cleared_environment_does_not_hide_an_orphan(start: Start) -> None:
 def test_what_is_forked_while_others_are_being_ended_is_ended_too(start: Start) -> None:
     forker = "trap 'setsid sleep 706 & setsid sleep 707 & exit 0' TERM; echo ready; while :; do sleep 0.05; done"
     ready(start("sh", "-c", forker, marker=MINE))
-    ended = termination.end_marked(MINE, default_timeout=3)
+    termination.end_marked(MINE, default_timeout=3)
     assert pids() == set()
-    assert {"sleep 706", "sleep 707"} <= {one.command for one in ended} | {"sleep 706", "sleep 707"}
     eventually(lambda: not _alive_commands({"sleep 706", "sleep 707"}))
 
 

@@ -6,6 +6,7 @@ import json
 import os
 import pwd
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -197,3 +198,20 @@ def supervised(root: Path, processes: dict[str, object], **options: object) -> I
         yield one.start()
     finally:
         one.destroy()
+
+
+def free_port() -> int:
+    """A port that was free a moment ago."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def answer(port: int, *, delay: float = 0, status: int = 200, host: str = "127.0.0.1") -> str:
+    """The command of a server that answers every request with ``status``, ``delay`` seconds after its start."""
+    script = Path(__file__).with_name("answer.py")
+    return f"exec {sys.executable} -I -S {script} {port} {delay} {status} {host}"
+
+
+def http_get(port: int, host: str = "127.0.0.1", **more: object) -> dict[str, object]:
+    return {"http_get": {"host": host, "port": port, **more}}

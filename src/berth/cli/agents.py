@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.cli.index import COMMANDS as LINES
-from berth.cli.parser import Command, Parser, perform
+from berth.cli.parser import Command, Parser, made, perform
 from berth.errors import BerthError
 
 TYPE_CHECKING = False
@@ -29,6 +29,19 @@ def execute(app: App, name: str, words: Sequence[str]) -> int:
     return perform(app, name, command, words, summary=summary)
 
 
+def parser_of(app: App, name: str) -> Parser:
+    """The parser of one command, for completion and manual; for ``skill`` and ``hook`` with the options of install."""
+    if name not in ACTIONS:
+        return made(app, name, COMMANDS[name][1], summary=COMMANDS[name][0])
+    example = "\n".join(COMMANDS[f"{name} {action}"][1].example for action in ACTIONS[name])
+
+    def configure(parser: Parser) -> None:
+        parser.add_argument("action", choices=ACTIONS[name], help="what to do")
+        COMMANDS[f"{name} install"][1].configure(parser)
+
+    return made(app, name, Command(configure, skill_install, example=example), summary=LINES[name][1])
+
+
 def _with_action(app: App, name: str, words: Sequence[str]) -> tuple[str, Sequence[str]]:
     """The full name of the command and the words behind it; ``name`` alone when help was asked for."""
     rest = list(words)
@@ -37,6 +50,8 @@ def _with_action(app: App, name: str, words: Sequence[str]) -> tuple[str, Sequen
     if rest and rest[0] in ("-h", "--help"):
         return name, ()
     if not rest or rest[0] not in ACTIONS[name]:
+        for word in rest:
+            app.flags.take(word)  # --json counts behind the mistake too
         wrong = f"berth {name} has no action {rest[0]}" if rest else f"berth {name} needs an action"
         raise BerthError(wrong, code="usage", hint=f"one of {', '.join(ACTIONS[name])}; berth {name} -h")
     return f"{name} {rest[0]}", rest[1:]

@@ -78,7 +78,7 @@ class Command:
 def perform(app: App, name: str, command: Command, words: Sequence[str], *, summary: str) -> int:
     """Parse ``words`` for the command called ``name`` and run it; returns the exit status."""
     try:
-        arguments = parser_of(app, name, command, summary=summary).words(words)
+        arguments = made(app, name, command, summary=summary).words(words)
     except HelpAsked as help_text:
         app.out.text(help_text.text)
         return 0
@@ -92,8 +92,8 @@ def perform(app: App, name: str, command: Command, words: Sequence[str], *, summ
     return command.execute(app, arguments)
 
 
-def parser_of(app: App, name: str, command: Command, *, summary: str) -> Parser:
-    """The parser of one command."""
+def made(app: App, name: str, command: Command, *, summary: str) -> Parser:
+    """The parser of one command, with the flags that every command has."""
     parser = Parser(name, summary=summary, example=command.example, flags=app.flags)
     parser.add_argument("--schema", action="store_true", help="print the JSON Schema of this command's output")
     command.configure(parser)

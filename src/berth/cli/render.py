@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from berth.ops.inspect import Ports
     from berth.ops.retire import Done
     from berth.ops.setup.describe import View
 
@@ -46,7 +47,7 @@ def process_line(process: Mapping[str, Any]) -> str:
     )
 
 
-def port_lines(view: View) -> str:
+def port_lines(view: View | Ports) -> str:
     """Per port, sorted by name: name, port, address, URL."""
     return "\n".join(
         f"{name}\t{port}\thttp://127.0.0.1:{port}\t{view.urls[name]}" for name, port in sorted(view.ports.items())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.cli.index import COMMANDS as LINES
-from berth.cli.parser import Command, Parser, perform
+from berth.cli.parser import Command, Parser, made, perform
 from berth.cli.render import block, list_rows, port_lines, status_lines
 
 TYPE_CHECKING = False
@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 def execute(app: App, name: str, words: Sequence[str]) -> int:
     """Parse ``words`` with the parser of command ``name`` and run it; returns the exit status."""
     return perform(app, name, COMMANDS[name], words, summary=LINES[name][1])
+
+
+def parser_of(app: App, name: str) -> Parser:
+    """The parser of one command, for completion and manual."""
+    return made(app, name, COMMANDS[name], summary=LINES[name][1])
 
 
 # -- arguments ------------------------------------------------------------------------------------------------------
@@ -191,32 +196,14 @@ def logs(app: App, args: argparse.Namespace) -> int:
     from berth.ops import supervise
 
     log = supervise.logs(app.context, args.process, args.workspace, tail=args.tail)
-    if not args.follow:
-        if app.out.json:
-            lines = [line.decode("utf-8", "replace") for block_of in log.lines() for line in block_of]
-            app.out.document({"process": args.process, "lines": lines})
-        else:
-            for block_of in log.lines():
-                app.out.raw(readable(b"".join(line + b"\n" for line in block_of)))
+    if not args.follow and app.out.json:
+        app.out.document({"process": args.process, "lines": list(log.lines())})
         return 0
-    for block_of in log.follow():
-        if app.out.json:
-            for line in block_of:
-                app.out.raw(document_bytes({"line": line.decode("utf-8", "replace")}, lines=True))
-        else:
-            app.out.raw(readable(b"".join(line + b"\n" for line in block_of)))
+    for line in log.follow() if args.follow else log.lines():
+        app.out.raw(document_bytes({"line": line}, lines=True) if app.out.json else line.encode() + b"\n")
         if app.out.closed:
             break
     return 0
-
-
-def readable(data: bytes) -> bytes:
-    """Bytes with what is not UTF-8 replaced by U+FFFD."""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return data.decode("utf-8", "replace").encode()
-    return data
 
 
 def ls(app: App, args: argparse.Namespace) -> int:
@@ -318,7 +305,7 @@ def schema(app: App, args: argparse.Namespace) -> int:
 def completion(app: App, args: argparse.Namespace) -> int:
     from berth.cli.completion import script
 
-    text = script(args.shell)
+    text = script(app, args.shell)
     return _show(app, {"shell": args.shell, "script": text}, lambda: text)
 
 

@@ -121,13 +121,30 @@ def register(held: Held, repo: Repository, primary: Config, slug: str, *, base: 
 def insert(ctx: Context, config: Config, values: dict[str, object]) -> Workspace:
     """Register a workspace with free ports for every declared name, in one transaction. Raises ports_exhausted."""
     from berth.spec.contract import Contract
-    from berth.tools.ports import choose
 
     runtime, listen = Contract.of(config).record()
     return ctx.registry.insert(
         {**values, "runtime": runtime, "listen": listen},
-        lambda taken: choose(config.ports, taken=taken, listen=config.listen, environ=ctx.environ),
+        lambda taken: choose_ports(ctx, config, taken),
     )
+
+
+def choose_ports(ctx: Context, config: Config, taken: set[int]) -> dict[str, int]:
+    """A free port for each declared name, in declaration order, none of ``taken``. Raises ports_exhausted."""
+    from berth.spec import ports as rules
+    from berth.tools.ports import ephemeral_range, is_free
+
+    limits = rules.port_range(ctx.environ)
+    avoided = taken | set(config.listen.values())
+    candidates = rules.candidates(limits, ephemeral_from=ephemeral_range()[0])
+    free = (port for port in candidates if port not in avoided and is_free(port))
+    chosen = {}
+    for name in config.ports:
+        port = next(free, None)
+        if port is None:
+            raise rules.exhausted(limits, name)
+        chosen[name] = port
+    return chosen
 
 
 def adopt(ctx: Context, path: str | None, *, setup: bool = False) -> View:
@@ -266,7 +283,9 @@ def registered(ctx: Context, repo: Repository, slug: str, path: str) -> Workspac
         if row.common_dir == repo.common_dir:
             if row.path != path:
                 raise BerthError(
-                    f"{slug} is registered at {row.path}", code="path_exists", hint=f"berth up {row.path}, or another slug"
+                    f"{slug} is registered at {row.path}",
+                    code="path_exists",
+                    hint=f"berth up {row.path}, or another slug",
                 )
             return row
     return None
@@ -285,4 +304,3 @@ def refuse_what_is_there(ctx: Context, repo: Repository, path: str) -> None:
             code="checkout_missing",
             hint=f"move it back, or git worktree remove {path}",
         )
-

@@ -56,7 +56,9 @@ class Report:
 
     def lines(self) -> list[str]:
         """``name<TAB>ok or FAIL<TAB>detail``."""
-        return [f"{check.name}\t{'ok' if check.ok else 'FAIL'}\t{' '.join(check.detail.split())}" for check in self.checks]
+        return [
+            f"{check.name}\t{'ok' if check.ok else 'FAIL'}\t{' '.join(check.detail.split())}" for check in self.checks
+        ]
 
 
 def doctor(ctx: Context, *, fix: bool = False) -> Report:

@@ -59,4 +59,3 @@ def done(ctx: Context, argument: str | None, *, force: bool = False) -> Done:
             return retire_creating(held)
         begin_removal(held, force=force)
         return finish_removal(held)
-

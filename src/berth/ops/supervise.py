@@ -69,9 +69,7 @@ def down(ctx: Context, argument: str | None) -> Downed:
         ctx.say.step("stopping the processes")
         result = stop_all(ctx, held.row)
         phase_stopped(ctx, held.row)
-        return Downed(
-            held.row, was_running=result.was_running, stopped=result.stopped, terminated=result.terminated
-        )
+        return Downed(held.row, was_running=result.was_running, stopped=result.stopped, terminated=result.terminated)
 
 
 class Steered:
@@ -119,7 +117,7 @@ def wait(ctx: Context, argument: str | None, *, timeout_seconds: float) -> View:
 
 
 class Log:
-    """The log of one process: ``lines`` prints what is there, ``follow`` goes on. Blocks of lines without newline."""
+    """The log of one process, line by line: ``lines`` gives what is there, ``follow`` goes on."""
 
     __slots__ = ("_process", "_runtime", "_tail")
 
@@ -128,11 +126,11 @@ class Log:
         self._process = process
         self._tail = tail
 
-    def lines(self) -> Iterator[list[bytes]]:
+    def lines(self) -> Iterator[str]:
         """What is there now."""
         return self._runtime.lines(self._process, tail=self._tail)
 
-    def follow(self) -> Iterator[list[bytes]]:
+    def follow(self) -> Iterator[str]:
         """What is there, then what is written, until the supervisor stops."""
         return self._runtime.follow(self._process, tail=self._tail)
 
@@ -163,5 +161,3 @@ def _runtime(ctx: Context, row: Workspace) -> Runtime:
     from berth.runtime.select import runtime_for
 
     return runtime_for(ctx.home, row, environ=ctx.environ, say=ctx.say)
-
-

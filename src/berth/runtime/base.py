@@ -25,7 +25,7 @@ if TYPE_CHECKING:
         def ready(self) -> list[str]:
             """Make the place where things run exist, and return lasting warnings (container: create, start, check)."""
 
-        def require_known(self) -> None:
+        def require_known(self) -> object:
             """Raise state_unknown unless it is certain what runs."""
 
         def sweep(self) -> list[dict[str, Any]]:
@@ -47,15 +47,15 @@ if TYPE_CHECKING:
             """``start``, ``stop`` or ``restart`` one process; returns its JSON object."""
 
         def wait(self, timeout_seconds: float) -> None:
-            """Wait until every process is settled."""
+            """Wait until every process is settled; raises process_failed, not_ready, not_running, state_unknown."""
 
         def known_processes(self) -> list[str]:
             """The names of the processes that ``logs`` and ``steer`` know, sorted."""
 
-        def lines(self, process: str, *, tail: int | None) -> Iterator[list[bytes]]:
-            """What the process wrote since it was last started, in blocks of lines."""
+        def lines(self, process: str, *, tail: int | None) -> Iterator[str]:
+            """What the process wrote since it was last started, line by line."""
 
-        def follow(self, process: str, *, tail: int | None) -> Iterator[list[bytes]]:
+        def follow(self, process: str, *, tail: int | None) -> Iterator[str]:
             """The same, and then what it writes, until the supervisor stops."""
 
 
@@ -66,7 +66,9 @@ class Launch:
 
     __slots__ = ("definition", "env", "names", "timeout_seconds")
 
-    def __init__(self, *, definition: bytes, names: Sequence[str], env: Mapping[str, str], timeout_seconds: float) -> None:
+    def __init__(
+        self, *, definition: bytes, names: Sequence[str], env: Mapping[str, str], timeout_seconds: float
+    ) -> None:
         self.definition = definition
         self.names = list(names)
         self.env = dict(env)
@@ -103,10 +105,7 @@ class Stopped:
 
     __slots__ = ("stopped", "terminated", "was_running")
 
-    def __init__(
-        self, *, was_running: bool, stopped: list[str], terminated: list[dict[str, Any]]
-    ) -> None:
+    def __init__(self, *, was_running: bool, stopped: list[str], terminated: list[dict[str, Any]]) -> None:
         self.was_running = was_running
         self.stopped = stopped
         self.terminated = terminated
-

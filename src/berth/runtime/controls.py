@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from berth.guest.core import wire
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 OWNER_FILE = "workspace"
 DEFINITION = "pc.yaml"
+LARGEST_DEFINITION = 16 << 20
 SUPERVISOR_LOG = "supervisor.log"
 
 
@@ -91,15 +93,23 @@ def remove_directory(directory: str) -> None:
     os.rmdir(directory)
 
 
+def read_definition_file(path: str) -> bytes | None:
+    """The bytes of ``.berth/pc.yaml`` of the workspace at ``path``, a regular file; None when there is none."""
+    name = os.path.join(path, ".berth", DEFINITION)
+    try:
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with open(descriptor, "rb") as file:
+        return file.read(LARGEST_DEFINITION) if stat.S_ISREG(os.fstat(descriptor).st_mode) else None
+
+
 def read_definition(path: str) -> dict[str, dict[str, object]]:
     """The processes of the last rendered ``.berth/pc.yaml`` of the workspace at ``path``; empty when there is none."""
     import json
 
-    from berth.tools.git.checkout import read_plain
-
-    text = read_plain(os.path.join(path, ".berth", DEFINITION), limit=16 << 20)
     try:
-        processes = json.loads(text or "{}").get("processes", {})
+        processes = json.loads(read_definition_file(path) or b"{}").get("processes", {})
     except (ValueError, AttributeError):
         return {}
     if not isinstance(processes, dict):

@@ -120,8 +120,10 @@ class Native:
     def _timeouts(self) -> dict[str, float]:
         processes = controls.read_definition(self._row.path)
         times = controls.timeouts(processes)
-        return {name: times.get(name.rpartition("-")[0], times.get(name, DEFAULT_TIMEOUT_SECONDS)) for name in
-                controls.replica_names(processes)}
+        return {
+            name: times.get(name.rpartition("-")[0], times.get(name, DEFAULT_TIMEOUT_SECONDS))
+            for name in controls.replica_names(processes)
+        }
 
     def destroy(self) -> None:
         """Remove the control directory; nothing runs any more."""
@@ -141,10 +143,7 @@ class Native:
         self.wait(READY_SECONDS)
 
     def _warn_of_another_definition(self, launch: Launch) -> None:
-        from berth.tools.git.checkout import read_plain
-
-        running = read_plain(self._definition_path(), limit=16 << 20)
-        if running != launch.definition.decode().rstrip("\r\n"):
+        if controls.read_definition_file(self._row.path) != launch.definition:
             self._say.warning(
                 "the running processes were started from another configuration; "
                 f"berth down {self._row.slug} and berth up {self._row.slug} apply the present one"

@@ -1,4 +1,4 @@
-"""The runtime contract: what a workspace was registered with and keeps for life (workspaces.md 9.5). HOT.
+"""The runtime contract: what a workspace was registered with and keeps (workspaces.md 9.5). HOT.
 
 Back end, engine, image, user, limits, port names and ``listen`` are recorded as JSON in the registry row and compared
 with the configuration of the day. ``runtime.supervisor`` is not part of it.
@@ -19,7 +19,7 @@ RUNTIME_CHANGED = "runtime contract changed; create a new workspace"
 
 
 class Contract:
-    """``runtime`` maps the set keys of KEYS to their values, ``ports`` are sorted names, ``listen`` name → port."""
+    """``runtime`` maps the set keys of KEYS to their values, ``ports`` are names, ``listen`` name → port."""
 
     __slots__ = ("listen", "ports", "runtime")
 

@@ -5,7 +5,6 @@ Order, later wins: host environment, injected variables, ``env``; a service's ow
 
 from __future__ import annotations
 
-from berth.errors import BerthError
 from berth.spec.names import variable_name
 
 TYPE_CHECKING = False
@@ -63,30 +62,33 @@ def injected(
 
 
 def expand(env: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
-    """``env`` of berth.yaml with ``${BERTH_NAME}`` of ``variables`` replaced; everything else is literal (3.5).
-
-    Raises config_invalid for an unknown ``${BERTH_…}``, naming the known ones.
-    """
-    return {key: _expand_value(key, value, variables) for key, value in env.items()}
+    """``env`` of berth.yaml with ``${BERTH_NAME}`` of ``variables`` replaced; everything else is literal (3.5)."""
+    return {key: _expanded(value, variables)[0] for key, value in env.items()}
 
 
-def _expand_value(key: str, value: str, variables: Mapping[str, str]) -> str:
-    parts = value.split("${BERTH_")
-    found = parts[0]
-    for part in parts[1:]:
+def expand_problems(env: Mapping[str, str], variables: Mapping[str, str]) -> list[tuple[str, str]]:
+    """(key, problem) of every value with an unknown ``${BERTH_…}``; the problem names the known ones."""
+    found = []
+    for key, value in env.items():
+        for name in _expanded(value, variables)[1]:
+            found.append((key, f"unknown variable ${{{name}}}; known: {', '.join(sorted(variables))}"))
+    return found
+
+
+def _expanded(value: str, variables: Mapping[str, str]) -> tuple[str, list[str]]:
+    """The value with known references replaced, and the names of unknown ones."""
+    first, *parts = value.split("${BERTH_")
+    unknown = []
+    for part in parts:
         rest, brace, tail = part.partition("}")
         name = f"BERTH_{rest}"
-        if not brace:
-            found += "${BERTH_" + part
-        elif name in variables:
-            found += variables[name] + tail
+        if brace and name in variables:
+            first += variables[name] + tail
         else:
-            raise BerthError(
-                f"berth.yaml: env.{key}: unknown variable ${{{name}}}; known: {', '.join(sorted(variables))}",
-                code="config_invalid",
-                hint="berth schema config",
-            )
-    return found
+            first += "${BERTH_" + part
+            if brace:
+                unknown.append(name)
+    return first, unknown
 
 
 def inherited(environ: Mapping[str, str]) -> dict[str, str]:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 SHARED_SKILL = ".agents/skills/berth"
 
-_REGISTER = "register a worktree with `berth adopt --setup`, or make it with `berth new`"
-_NO_HOOK = f"no repository-side worktree hook: {_REGISTER}"
-_NO_SURFACE = f"makes worktrees without a hook surface: {_REGISTER}"
+_REGISTER = "`berth adopt --setup` or `berth new` registers them"
+_NO_HOOK = f"no repository-side worktree hook; {_REGISTER}"
+_NO_SURFACE = f"worktrees without hook surface; {_REGISTER}"
 _TRUST = "project skills load only once the project is trusted"
 
 

@@ -84,6 +84,9 @@ def repository_at(ctx: Context, directory: str) -> Repository:
 
 def project(ctx: Context) -> Scope:
     """The primary checkout. Raises not_a_repository, and unsupported_repository where there is none (bare)."""
+    from berth.registry import ensure_home
+
+    ensure_home(ctx.home)
     found = repository_around(ctx)
     if found.bare:
         raise BerthError(
@@ -96,6 +99,9 @@ def project(ctx: Context) -> Scope:
 
 def user(ctx: Context) -> Scope:
     """The home directory of the environment."""
+    from berth.registry import ensure_home
+
+    ensure_home(ctx.home)
     return Scope("user", os.path.realpath(home(ctx)))
 
 

@@ -50,11 +50,11 @@ def after_checkout(held: Held, repo: Repository, warnings: list[str]) -> None:
 
 def complete_creation(held: Held) -> None:
     """From phase ``creating``, left by a kill, to ``preparing``: same id, same ports; files of others are kept."""
-    from berth.ops.setup.survivors import sweep
+    from berth.runtime.select import runtime_for
     from berth.tools.git import completion, worktrees
 
     ctx, row = held.ctx, held.row
-    sweep(ctx, row)
+    runtime_for(ctx.home, row, environ=ctx.environ, say=ctx.say).sweep()
     repo = repository_of(held)
     start = recorded_start(held)
     admin = worktrees.admin_dir_of(repo.common_dir, row.path)
@@ -134,4 +134,3 @@ def take_back(held: Held) -> Done:
     elif row.branch is not None and read_refs(repo.common_dir, [HEADS + row.branch], env=env):
         result.branches_kept.append(row.branch)
     return result
-

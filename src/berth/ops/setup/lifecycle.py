@@ -22,7 +22,9 @@ WORKS_INSIDE_A_RUN = frozenset(("up", "down", "start", "stop", "restart", "new",
 STEERS = frozenset(("start", "stop", "restart"))
 # A refusal protects something and says nothing about the workspace's health; these statuses are not recorded on it.
 _RECORDED_STATUS = 1
-_NOT_RECORDED = frozenset(("busy", "config_invalid", "registry_busy", "registry_corrupt", "registry_newer", "port_in_use"))
+_NOT_RECORDED = frozenset(
+    ("busy", "config_invalid", "registry_busy", "registry_corrupt", "registry_newer", "port_in_use")
+)
 
 
 class Held:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from berth.ops.setup.configuration import usable
-from berth.ops.setup.identity import METADATA, check_identity
+from berth.ops.setup.identity import MARKER, METADATA, check_identity
 from berth.ops.setup.planning import drop_plan, runtime_environment, write_plan
 
 TYPE_CHECKING = False
@@ -124,7 +124,7 @@ def bring_files(ctx: Context, row: Workspace, config: Config, *, replace: bool) 
 
 def is_tracked(ctx: Context, row: Workspace, name: str) -> bool:
     """True when git tracks ``name`` or something below it in the workspace."""
-    from berth.tools.git.status import tracks
+    from berth.tools.git.paths import tracks
 
     return tracks(row.path, name, env=ctx.environ)
 
@@ -134,7 +134,7 @@ def write_env_file(ctx: Context, row: Workspace, config: Config, env: dict[str, 
     if config.env_file is None:
         return
     from berth.tools.envfile import write_block
-    from berth.tools.git.status import ignores
+    from berth.tools.git.paths import ignores
 
     write_block(row.path, config.env_file, env)
     if not ignores(row.path, config.env_file, env=ctx.environ):
@@ -145,5 +145,6 @@ def refresh_young_index(ctx: Context, row: Workspace) -> None:
     """Refresh the index once, when it is no longer as young as the checkout (7.2 step 9)."""
     from berth.tools.git.creation import refresh_index, refresh_is_due
 
-    if refresh_is_due(row.git_dir, now=ctx.now()):
+    marker = os.path.join(row.path, METADATA, MARKER)
+    if refresh_is_due(row.git_dir, marker=marker, now=ctx.now()):
         refresh_index(row.path, env=ctx.environ)

@@ -341,5 +341,3 @@ def retire_creating(held: Held) -> Done:
     result = take_back(held)
     forget_record(held)
     return result
-
-

@@ -46,4 +46,6 @@ def _read(root: str, name: str) -> str:
         with open(path, encoding="utf-8") as file:
             return file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise BerthError(f"env_file {path}: {error}", code="config_invalid", hint="create it, or drop env_file") from error
+        raise BerthError(
+            f"env_file {path}: {error}", code="config_invalid", hint="create it, or drop env_file"
+        ) from error

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from berth.ops.setup.context import Context
@@ -28,18 +26,11 @@ def stop_all(ctx: Context, row: Workspace, config: Config | None = None) -> Stop
 
 def rendered_timeout(row: Workspace, config: Config | None) -> float:
     """The largest T of the workspace in seconds, from the definition that was last rendered (``.berth/pc.yaml``)."""
-    import json
+    from berth.runtime.controls import read_definition, timeouts
 
-    from berth.tools.git.checkout import read_plain
-
-    text = read_plain(os.path.join(row.path, ".berth", "pc.yaml"))
-    try:
-        processes = json.loads(text or "{}").get("processes", {}).values()
-        times = [float(process.get("shutdown", {}).get("timeout_seconds", 0)) for process in processes]
-    except (ValueError, AttributeError, TypeError):
-        times = []
+    times = timeouts(read_definition(row.path))
     if times:
-        return max(times)
+        return max(times.values())
     return float(config.shutdown_timeout_seconds) if config is not None else DEFAULT_TIMEOUT_SECONDS
 
 
@@ -47,4 +38,3 @@ def phase_stopped(ctx: Context, row: Workspace) -> None:
     """Record that nothing runs, unless a setup or removal is pending, whose phase says more."""
     if row.setup_complete and not row.removing:
         ctx.registry.update(row.id, phase="stopped", last_error=None)
-

@@ -1,0 +1,164 @@
+"""The one declaration of process definition keys: what each means, accepts, or why it is refused (supervisor.md 2).
+
+Validation, the documentation table and the JSON Schema are made from it. The syntax is process-compose v1.122.0's.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+WORKS, CARRIED, REFUSED = "works", "accepted, no effect", "refused"
+
+STRING, STRINGS, STRING_OR_STRINGS = "string", "list of strings", "string or list of strings"
+INTEGER, SECONDS, BOOLEAN, MAPPING, ANY = "whole number", "number of seconds", "boolean", "mapping", "anything"
+CODES, ENVIRONMENT, CHOICE, PORT, PATH = "list of exit codes", "list of KEY=VALUE", "one of", "port", "path"
+
+
+class Key:
+    """One key: its ``standing`` (WORKS, CARRIED, REFUSED), ``type``, ``default``, bounds, ``words`` of a CHOICE, the keys
+    of a MAPPING (``inner``), and ``text``: its meaning, or what to write instead of a refused one."""
+
+    __slots__ = ("default", "inner", "least", "most", "standing", "text", "type", "words")
+
+    def __init__(
+        self,
+        type_: str,
+        text: str,
+        *,
+        standing: str = WORKS,
+        default: Any = None,
+        least: float | None = None,
+        most: float | None = None,
+        words: tuple[str, ...] = (),
+        inner: Mapping[str, Key] | None = None,
+    ) -> None:
+        self.type = type_
+        self.text = text
+        self.standing = standing
+        self.default = default
+        self.least = least
+        self.most = most
+        self.words = words
+        self.inner = inner
+
+
+def _carried(type_: str, text: str) -> Key:
+    return Key(type_, text, standing=CARRIED)
+
+
+def _refused(instead: str) -> Key:
+    return Key(ANY, instead, standing=REFUSED)
+
+
+PROCESS_COMPOSE = "runtime.supervisor: process-compose"
+
+EXEC: dict[str, Key] = {
+    "command": Key(STRING, "shell command; passes on exit code 0"),
+    "working_dir": Key(STRING, "directory of the check; default: the process's"),
+}
+HTTP_GET: dict[str, Key] = {
+    "host": Key(STRING, "host; localhost is tried on IPv4 and IPv6", default="127.0.0.1"),
+    "port": Key(PORT, "port, or a reference to BERTH_PORT_<NAME>"),
+    "num_port": Key(PORT, "the same as port, for process-compose's sake"),
+    "path": Key(STRING, "path of the request", default="/"),
+    "scheme": Key(CHOICE, "protocol; certificates are not checked", default="http", words=("http", "https")),
+    "headers": Key(MAPPING, "headers of the request"),
+    "status_code": Key(INTEGER, "the status that passes; default: 200 to 399", least=100, most=599),
+}
+PROBE: dict[str, Key] = {
+    "exec": Key(MAPPING, "a command", inner=EXEC),
+    "http_get": Key(MAPPING, "an HTTP request; redirects are not followed, proxies never used", inner=HTTP_GET),
+    "initial_delay_seconds": Key(SECONDS, "failures before that do not count", default=0, least=0),
+    "period_seconds": Key(SECONDS, "time between two checks", default=10, least=0.01),
+    "timeout_seconds": Key(SECONDS, "a check that takes longer has failed", default=1, least=0.01),
+    "success_threshold": Key(INTEGER, "successes in a row that make it pass", default=1, least=1),
+    "failure_threshold": Key(INTEGER, "failures in a row at which the process is stopped", default=3, least=1),
+}
+CONDITIONS = (
+    "process_started",
+    "process_healthy",
+    "process_completed",
+    "process_completed_successfully",
+    "process_log_ready",
+)
+DEPENDENCY: dict[str, Key] = {
+    "condition": Key(CHOICE, "what is awaited of the dependency", default="process_started", words=CONDITIONS),
+}
+AVAILABILITY: dict[str, Key] = {
+    "restart": Key(
+        CHOICE,
+        "whether it is started again when it ends",
+        default="no",
+        words=("no", "on_failure", "always", "exit_on_failure"),
+    ),
+    "backoff_seconds": Key(SECONDS, "pause before a restart", default=1, least=1),
+    "max_restarts": Key(INTEGER, "restarts before it is given up; 0: no limit", default=0, least=0),
+    "exit_on_end": Key(BOOLEAN, "its end ends everything", default=False),
+    "exit_on_skipped": Key(BOOLEAN, "its being skipped ends everything", default=False),
+}
+SHUTDOWN: dict[str, Key] = {
+    "command": Key(STRING, "shell command run before the signal"),
+    "timeout_seconds": Key(SECONDS, "T: KILL follows after it; default: shutdown_timeout_seconds", least=0),
+    "signal": Key(INTEGER, "the signal that asks it to stop", default=15, least=1, most=31),
+    "parent_only": Key(BOOLEAN, "signal only the process itself, not its group", default=False),
+    "send_keys": _refused(f"a shutdown.command, or {PROCESS_COMPOSE}"),
+}
+PROCESS: dict[str, Key] = {
+    "command": Key(STRING, "run by sh -c; with entrypoint: its arguments, split as a shell would"),
+    "entrypoint": Key(STRINGS, "program and arguments, as they stand; command follows as arguments"),
+    "working_dir": Key(STRING, "directory it runs in; default: the workspace"),
+    "environment": Key(ENVIRONMENT, "variables, over the injected ones and env"),
+    "env_file": Key(STRING_OR_STRINGS, "files of KEY=VALUE lines, read at up; environment wins"),
+    "depends_on": Key(MAPPING, "processes it waits for, by name", inner=DEPENDENCY),
+    "availability": Key(MAPPING, "what happens when it ends", inner=AVAILABILITY),
+    "readiness_probe": Key(MAPPING, "how it is known to be ready", inner=PROBE),
+    "liveness_probe": Key(MAPPING, "how it is known to be alive", inner=PROBE),
+    "ready_log_line": Key(STRING, "regular expression searched in its output, or a literal where it is none"),
+    "shutdown": Key(MAPPING, "how it is stopped", inner=SHUTDOWN),
+    "success_exit_codes": Key(CODES, "exit codes that mean success, beside 0"),
+    "is_daemon": Key(BOOLEAN, "the command returns while its daemon lives on; the daemon is watched", default=False),
+    "launch_timeout_seconds": Key(SECONDS, "the daemon's command returns within it", default=5, least=0.01),
+    "is_tty": Key(BOOLEAN, "its output is a pseudo-terminal of 80 × 24", default=False),
+    "replicas": Key(INTEGER, "copies, named <name>-0 …", default=1, least=1, most=500),
+    "disabled": Key(BOOLEAN, "not started by up; berth start starts it", default=False),
+    "is_disabled": Key(BOOLEAN, "the same as disabled", default=False),
+    "log_location": Key(PATH, "its output goes there, relative to the workspace; default .berth/logs/<name>.log"),
+    "description": _carried(STRING, "carried and shown"),
+    "namespace": _carried(STRING, "carried and shown"),
+    "disable_ansi_colors": _carried(BOOLEAN, "already so: logs keep what the process wrote"),
+    "is_dotenv_disabled": _carried(BOOLEAN, "already so: no .env is read"),
+    "is_template_disabled": _carried(BOOLEAN, "already so: nothing is a template"),
+    "truncate_log": _carried(BOOLEAN, "already so: a log begins with its process"),
+    "extends": _refused(f"a YAML anchor and merge key (<<), or {PROCESS_COMPOSE}"),
+    "is_elevated": _refused(f"a program that raises its own rights, or {PROCESS_COMPOSE}"),
+    "is_foreground": _refused(f"berth run, or {PROCESS_COMPOSE}"),
+    "is_interactive": _refused(f"berth run in a terminal, or {PROCESS_COMPOSE}"),
+    "log_configuration": _refused(f"log_location, or {PROCESS_COMPOSE}"),
+    "mcp": _refused(PROCESS_COMPOSE),
+    "monitor_for": _refused(f"a liveness_probe, or {PROCESS_COMPOSE}"),
+    "monitor_silence_threshold": _refused(f"a liveness_probe, or {PROCESS_COMPOSE}"),
+    "schedule": _refused(f"a loop in the command, or {PROCESS_COMPOSE}"),
+    "vars": _refused(f"environment, or {PROCESS_COMPOSE}"),
+    "watch": _refused(f"the tool's own watch mode, or {PROCESS_COMPOSE}"),
+}
+
+
+def table() -> list[tuple[str, str, str, str]]:
+    """The documentation table: (dotted key, standing, type and default, meaning or what to write instead)."""
+    return list(_rows("", PROCESS))
+
+
+def _rows(prefix: str, keys: Mapping[str, Key]) -> Any:
+    for name, key in keys.items():
+        dotted = f"{prefix}{name}"
+        kind = " or ".join(key.words) if key.type == CHOICE else key.type
+        if key.default is not None:
+            shown = str(key.default).lower() if isinstance(key.default, bool) else key.default
+            kind += f" (default {shown})"
+        yield dotted, key.standing, "" if key.standing == REFUSED else kind, key.text
+        if key.inner is not None:
+            inner = f"{dotted}.<name>." if name == "depends_on" else f"{dotted}."
+            yield from _rows(inner, key.inner)
