@@ -122,7 +122,7 @@ class Container(Native):
 
     def _clear_remains(self) -> None:
         """What a supervisor that is gone left, on both sides of the mount."""
-        from berth.tools.files import unlink_below
+        from berth.tools.below import unlink_below
 
         controls.clear_remains(self._box.control_directory)
         for name in (wire.SOCKET_FILE, wire.EXIT_FILE):
@@ -188,7 +188,8 @@ class Container(Native):
 
     def _place_files(self, launch: Launch) -> None:
         """The definition, where the supervisor reads it and where berth believes it, and the directories it needs."""
-        from berth.tools.files import directory_below, replace_below, replace_file
+        from berth.tools.below import directory_below, replace_below
+        from berth.tools.files import replace_file
 
         owner = self._box.init_user()
         owner = owner if owner is not None and owner != os.geteuid() and os.geteuid() == 0 else None
