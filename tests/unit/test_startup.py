@@ -1,4 +1,4 @@
-"""Start-up is a feature: which modules the hot commands import is pinned, so that a regression shows without a timer."""
+"""Start-up is a feature: the modules that hot commands import are pinned, so that a regression shows without a timer."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ def test_run_with_a_plan_that_holds_imports_no_registry_no_parser_no_json(settle
     assert not {name for name in found if name.startswith(("berth.registry", "berth.spec.config", "berth.tools.git"))}
 
 
-@pytest.mark.parametrize("words", [["status", "a"], ["ls"], ["plan", "a"], ["ports", "a"], ["__complete", "workspaces"]])
+@pytest.mark.parametrize(
+    "words", [["status", "a"], ["ls"], ["plan", "a"], ["ports", "a"], ["__complete", "workspaces"]]
+)
 def test_looking_imports_no_yaml_no_pydantic_no_rich(settled: Berth, words: list[str]) -> None:
     found = modules(settled, *words)
     assert top(found) == set(), top(found)

@@ -24,7 +24,7 @@ from berth.tools.control import Unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from berth.registry import Workspace
@@ -230,6 +230,7 @@ class Container(Native):
 
     def hook(self, script: str, *, kind: str, env: Mapping[str, str], timeout_seconds: float | None) -> None:
         """Run one script inside; on a timeout or cancel a second exec ends it, or else the container is stopped."""
+        from berth.runtime.hooks import attend
         from berth.tools.engine.containers import exec_words
 
         if not self._box.is_running():
@@ -238,14 +239,7 @@ class Container(Native):
         argv = self._box.guest("hook", nonce, self._row.id, "sh", "-c", script)
         words = exec_words(self._box.name, argv, env=env, workdir=spec.ROOT)
         child = self._box.engine.start(words, sink=self._say.raw_story)
-        try:
-            result = child.finish(timeout_seconds)
-        except BaseException:
-            self._kill_hook(nonce)
-            raise
-        if result.timed_out:
-            self._kill_hook(nonce)
-        self._judge_hook(result, script, kind=kind, timeout_seconds=timeout_seconds)
+        attend(child, self._row, script, kind=kind, timeout_seconds=timeout_seconds, end=lambda: self._kill_hook(nonce))
 
     def _kill_hook(self, nonce: str) -> None:
         """Killing the engine's client ended nothing inside."""
@@ -259,20 +253,7 @@ class Container(Native):
 
     # -- logs ---------------------------------------------------------------------------------------------------
 
-    def follow(self, process: str, *, tail: int | None) -> Iterator[str]:
-        """What it wrote, then what it writes, until the supervisor is gone."""
-        from berth.tools import logs
-
-        descriptor = self._open_log(process)
-        if descriptor is None:
-            return
-        try:
-            offset = logs.first_data(descriptor) if tail is None else logs.tail_offset(descriptor, tail)
-            yield from logs.follow(descriptor, offset=offset, has_ended=self._ended())
-        finally:
-            os.close(descriptor)
-
-    def _ended(self) -> Callable[[], bool]:
+    def _has_ended(self) -> Callable[[], bool]:
         """Whether the supervisor is gone, asked at most once a second."""
         from berth.tools.control import ANSWERING, state
 

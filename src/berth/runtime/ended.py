@@ -1,4 +1,4 @@
-"""How a command of ``berth run`` ended. HOT: a module of its own, so that ``run`` imports nothing else of the runtime."""
+"""How a command of ``berth run`` ended. HOT: its own module, so that ``run`` imports nothing else of the runtime."""
 
 from __future__ import annotations
 
@@ -9,12 +9,18 @@ if TYPE_CHECKING:
 
 
 class Ended:
-    """How a command of ``run`` ended: its ``argv``, ``exit_status`` for berth, ``signal`` that ended it, duration."""
+    """How a command of ``run`` ended: ``argv``, its own ``exit_code`` (128 + n after signal n), ``signal`` n or None.
 
-    __slots__ = ("argv", "duration_seconds", "exit_status", "signal")
+    ``exit_status`` is berth's: the command's own, or 130, 143, 129 when berth itself was told to end.
+    """
 
-    def __init__(self, argv: Sequence[str], *, exit_status: int, signal: int | None, duration_seconds: float) -> None:
+    __slots__ = ("argv", "duration_seconds", "exit_code", "exit_status", "signal")
+
+    def __init__(
+        self, argv: Sequence[str], *, exit_status: int, exit_code: int, signal: int | None, duration_seconds: float
+    ) -> None:
         self.argv = list(argv)
+        self.exit_code = exit_code
         self.exit_status = exit_status
         self.signal = signal
         self.duration_seconds = duration_seconds
@@ -23,7 +29,7 @@ class Ended:
         """The JSON object of ``run``."""
         return {
             "argv": self.argv,
-            "exit_code": self.exit_status,
+            "exit_code": self.exit_code,
             "signal": self.signal,
             "duration_seconds": self.duration_seconds,
         }

@@ -112,7 +112,8 @@ def _listeners(found: Sequence[Found]) -> dict[int, list[int]] | None:
 
     roots = [process["pid"] for one in found for process in one.processes if process["pid"] is not None]
     roots += [process.pid for one in found for process in one.survivors]
-    return listening_ports(roots) if roots else {}
+    ports = listening_ports({str(pid): (pid,) for pid in roots}) if roots else {}
+    return None if ports is None else {int(pid): numbers for pid, numbers in ports.items()}
 
 
 def _with_listeners(one: Found, row: Workspace, owners: dict[int, list[int]] | None) -> list[dict[str, Any]]:

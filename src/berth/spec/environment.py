@@ -70,8 +70,8 @@ def expand_problems(env: Mapping[str, str], variables: Mapping[str, str]) -> lis
     """(key, problem) of every value with an unknown ``${BERTH_…}``; the problem names the known ones."""
     found = []
     for key, value in env.items():
-        for name in _expanded(value, variables)[1]:
-            found.append((key, f"unknown variable ${{{name}}}; known: {', '.join(sorted(variables))}"))
+        unknown = _expanded(value, variables)[1]
+        found += [(key, f"unknown variable ${{{name}}}; known: {', '.join(sorted(variables))}") for name in unknown]
     return found
 
 

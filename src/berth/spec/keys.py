@@ -18,8 +18,9 @@ CODES, ENVIRONMENT, CHOICE, PORT, PATH = "list of exit codes", "list of KEY=VALU
 
 
 class Key:
-    """One key: its ``standing`` (WORKS, CARRIED, REFUSED), ``type``, ``default``, bounds, ``words`` of a CHOICE, the keys
-    of a MAPPING (``inner``), and ``text``: its meaning, or what to write instead of a refused one."""
+    """One key: ``standing`` (WORKS, CARRIED, REFUSED), ``type``, ``default``, bounds, ``words`` of a CHOICE, the keys
+    of a MAPPING (``inner``), and ``text``: its meaning, or what to write instead of a refused one.
+    """
 
     __slots__ = ("default", "inner", "least", "most", "standing", "text", "type", "words")
 

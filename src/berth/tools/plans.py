@@ -18,6 +18,7 @@ from berth import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
 MAGIC = "berth-plan"
 FRESH_SECONDS = 2.0  # a file changed more recently may change again within its timestamp's grain
@@ -212,7 +213,8 @@ def _decode(words: Sequence[str]) -> PreparedPlan | None:
             lists[field].append(value)
         else:
             single[field] = value
+    fields: dict[str, Any] = {**single, **lists, "environment": environment, "stamps": seen}
     try:
-        return PreparedPlan(**single, **lists, environment=environment, stamps=seen)
+        return PreparedPlan(**fields)
     except TypeError:
         return None  # another version's fields

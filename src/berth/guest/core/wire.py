@@ -55,8 +55,12 @@ REASONS = {
 
 def workspace_part(workspace_id: str) -> int:
     """The upper 48 bits of a tag: the first 12 hex digits of sha256(workspace id)."""
-    sha256 = _sha256()
-    return int(sha256(workspace_id.encode()).hexdigest()[:12], 16)
+    return int(sha256_hex(workspace_id.encode())[:12], 16)
+
+
+def sha256_hex(data: bytes) -> str:
+    """The 64 hex digits of the SHA-256 of ``data``, without the price of importing hashlib."""
+    return _sha256()(data).hexdigest()
 
 
 def _sha256() -> Callable[[bytes], hashlib._Hash]:

@@ -139,9 +139,9 @@ class Ladder:
             self._kill()
 
     def _kill_all(self, entries: list[Entry]) -> None:
-        own = os.getpgrp()
-        for group in {entry.pgid for entry in entries} - {own, 0}:
-            if any(entry.pid == group for entry in entries):  # its leader is ours, so the whole group is
-                signal_group(group, signal.SIGKILL)
+        # A group as a whole, so that who forks meanwhile does not get away. It is ours: a group lies in one session,
+        # and every session below the supervisor was begun below it.
+        for group in {entry.pgid for entry in entries} - {os.getpgrp(), 0}:
+            signal_group(group, signal.SIGKILL)
         for entry in entries:
             signal_entry(entry, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""Prepare a workspace (7.5): survivors, wipe, includes, copies, data, env_file, setup hooks. Repeated until complete."""
+"""Prepare a workspace (7.5): survivors, wipe, includes, copies, data, env_file, setup hooks; repeated until done."""
 
 from __future__ import annotations
 

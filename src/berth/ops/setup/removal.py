@@ -78,7 +78,7 @@ def begin_removal(held: Held, *, force: bool) -> None:
 
 
 def refuse_loss(held: Held, *, force: bool) -> None:
-    """Raise whatever speaks against removing the checkout now: lock, branch elsewhere, strangers inside, unkept work."""
+    """Raise what speaks against removing the checkout now: lock, branch elsewhere, strangers inside, unkept work."""
     from berth.tools.git.checkout import current_branch
     from berth.tools.git.preservation import check_preserved, work_in
     from berth.tools.git.refs import branch_checked_out
