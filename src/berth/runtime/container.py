@@ -16,6 +16,7 @@ from berth.runtime import controls
 from berth.runtime.base import Stopped
 from berth.runtime.box import START_SECONDS, Box
 from berth.runtime.box_state import GUEST_SECONDS, Boxed, look, observe_containers, survivors_of, sweep_document
+from berth.runtime.hooks import judge_hook
 from berth.runtime.native import DEFAULT_TIMEOUT_SECONDS, READY_SECONDS, Native
 from berth.runtime.state import LOST, RUNNING, SILENT, UNKNOWN
 from berth.spec import container as spec
@@ -121,7 +122,7 @@ class Container(Native):
 
     def _clear_remains(self) -> None:
         """What a supervisor that is gone left, on both sides of the mount."""
-        from berth.tools.files import unlink_below
+        from berth.tools.below import unlink_below
 
         controls.clear_remains(self._box.control_directory)
         for name in (wire.SOCKET_FILE, wire.EXIT_FILE):
@@ -187,7 +188,8 @@ class Container(Native):
 
     def _place_files(self, launch: Launch) -> None:
         """The definition, where the supervisor reads it and where berth believes it, and the directories it needs."""
-        from berth.tools.files import directory_below, replace_below, replace_file
+        from berth.tools.below import directory_below, replace_below
+        from berth.tools.files import replace_file
 
         owner = self._box.init_user()
         owner = owner if owner is not None and owner != os.geteuid() and os.geteuid() == 0 else None
@@ -230,7 +232,6 @@ class Container(Native):
 
     def hook(self, script: str, *, kind: str, env: Mapping[str, str], timeout_seconds: float | None) -> None:
         """Run one script inside; on a timeout or cancel a second exec ends it, or else the container is stopped."""
-        from berth.runtime.hooks import attend
         from berth.tools.engine.containers import exec_words
 
         if not self._box.is_running():
@@ -239,7 +240,14 @@ class Container(Native):
         argv = self._box.guest("hook", nonce, self._row.id, "sh", "-c", script)
         words = exec_words(self._box.name, argv, env=env, workdir=spec.ROOT)
         child = self._box.engine.start(words, sink=self._say.raw_story)
-        attend(child, self._row, script, kind=kind, timeout_seconds=timeout_seconds, end=lambda: self._kill_hook(nonce))
+        try:
+            result = child.finish(timeout_seconds)
+        except BaseException:
+            self._kill_hook(nonce)
+            raise
+        if result.timed_out:
+            self._kill_hook(nonce)
+        judge_hook(self._row, result, script, kind=kind, timeout_seconds=timeout_seconds)
 
     def _kill_hook(self, nonce: str) -> None:
         """Killing the engine's client ended nothing inside."""
@@ -253,7 +261,7 @@ class Container(Native):
 
     # -- logs ---------------------------------------------------------------------------------------------------
 
-    def _has_ended(self) -> Callable[[], bool]:
+    def _ended(self) -> Callable[[], bool]:
         """Whether the supervisor is gone, asked at most once a second."""
         from berth.tools.control import ANSWERING, state
 

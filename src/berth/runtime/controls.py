@@ -161,3 +161,10 @@ def replica_names(processes: dict[str, dict[str, object]]) -> list[str]:
         else:
             found.append(name)
     return sorted(found)
+
+
+def log_location(processes: dict[str, dict[str, object]], process: str) -> str:
+    """Where the log of ``process`` lies below the workspace; of a replica beside those of its siblings."""
+    body = processes.get(process) or processes.get(process.rpartition("-")[0]) or {}
+    location = body.get("log_location")
+    return location if isinstance(location, str) and location else f"{wire.LOGS_DIRECTORY}/{process}.log"

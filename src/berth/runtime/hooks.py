@@ -40,35 +40,21 @@ def run_hook(
         tag=wire.tag(row.id, wire.SUPERVISOR_NUMBER),
     )
     began = start_time(child.pid) or 0
-    attend(
-        child,
-        row,
-        script,
-        kind=kind,
-        timeout_seconds=timeout_seconds,
-        end=lambda: _end_started_since(row, began, besides()),
-    )
-
-
-def attend(
-    child: proc.Child,
-    row: Workspace,
-    script: str,
-    *,
-    kind: str,
-    timeout_seconds: float | None,
-    end: Callable[[], None],
-) -> None:
-    """Wait for a started hook and judge it; ``end`` ends what it started, on a timeout or a cancel."""
     try:
         result = child.finish(timeout_seconds)
     except BaseException:
-        end()
+        _end_started_since(row, began, besides())
         raise
+    if result.timed_out:
+        _end_started_since(row, began, besides())
+    judge_hook(row, result, script, kind=kind, timeout_seconds=timeout_seconds)
+
+
+def judge_hook(row: Workspace, result: proc.Result, script: str, *, kind: str, timeout_seconds: float | None) -> None:
+    """Raise hook_timeout, setup_failed or teardown_failed for a script that did not succeed."""
     line = script.strip()
     again = f"{'berth up' if kind == 'setup' else 'berth done'} {row.slug}"
     if result.timed_out:
-        end()
         raise BerthError(
             f"{kind} hook took longer than {timeout_seconds} s and was ended: {line}",
             code="hook_timeout",

@@ -1,25 +1,19 @@
-"""The log of one process of a workspace: found by its definition, read below ``.berth`` without following links."""
+"""The log of one process, read below the workspace without following links, as it is and as it grows (8.7)."""
 
 from __future__ import annotations
 
 import os
 
-from berth.guest.core import wire
 from berth.tools import logs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    Definition = Mapping[str, Mapping[str, object]]
+    from collections.abc import Callable, Iterator
 
 
-def lines(path: str, process: str, definition: Definition, *, tail: int | None) -> Iterator[str]:
-    """What ``process`` of the workspace at ``path`` wrote since it was last started; the last ``tail`` lines of it.
-
-    ``definition`` holds the processes that were last started.
-    """
-    descriptor = _open(path, process, definition)
+def lines(path: str, location: str, *, tail: int | None) -> Iterator[str]:
+    """The log ``location`` below the workspace at ``path``; only its last ``tail`` lines, when given."""
+    descriptor = _open(path, location)
     if descriptor is None:
         return
     try:
@@ -32,11 +26,9 @@ def lines(path: str, process: str, definition: Definition, *, tail: int | None) 
         os.close(descriptor)
 
 
-def follow(
-    path: str, process: str, definition: Definition, *, tail: int | None, has_ended: Callable[[], bool]
-) -> Iterator[str]:
-    """The same, then what it writes, until the supervisor ``has_ended()``."""
-    descriptor = _open(path, process, definition)
+def follow(path: str, location: str, *, tail: int | None, has_ended: Callable[[], bool]) -> Iterator[str]:
+    """The same, then what is written, until ``has_ended()`` and nothing more comes."""
+    descriptor = _open(path, location)
     if descriptor is None:
         return
     try:
@@ -46,15 +38,8 @@ def follow(
         os.close(descriptor)
 
 
-def _open(path: str, process: str, definition: Definition) -> int | None:
+def _open(path: str, location: str) -> int | None:
     try:
-        return logs.open_below(path, _location(process, definition))
+        return logs.open_below(path, location)
     except FileNotFoundError:
         return None
-
-
-def _location(process: str, definition: Definition) -> str:
-    """Where the log of ``process`` lies below the workspace; of a replica beside those of its siblings."""
-    body = definition.get(process) or definition.get(process.rpartition("-")[0]) or {}
-    location = body.get("log_location")
-    return location if isinstance(location, str) and location else f"{wire.LOGS_DIRECTORY}/{process}.log"

@@ -329,18 +329,21 @@ class Native:
 
     def lines(self, process: str, *, tail: int | None) -> Iterator[str]:
         """What it wrote since it was last started, line by line."""
-        return journal.lines(self._row.path, process, self._definition(), tail=tail)
+        return journal.lines(self._row.path, self._log_location(process), tail=tail)
 
     def follow(self, process: str, *, tail: int | None) -> Iterator[str]:
         """The same, then what it writes, until the supervisor is gone."""
-        return journal.follow(self._row.path, process, self._definition(), tail=tail, has_ended=self._has_ended())
+        return journal.follow(self._row.path, self._log_location(process), tail=tail, has_ended=self._ended())
 
-    def _has_ended(self) -> Callable[[], bool]:
-        """Asks whether the supervisor of this moment is gone."""
+    def _ended(self) -> Callable[[], bool]:
+        """Whether the supervisor is gone."""
         from berth.tools.procfs import is_alive
 
         who = controls.recorded_supervisor(controls.control_directory(self._home, self._row.path))
         return lambda: who is None or not is_alive(who)
+
+    def _log_location(self, process: str) -> str:
+        return controls.log_location(self._definition(), process)
 
     def _last_lines(self, process: str) -> list[str]:
         return list(self.lines(process, tail=LINES_OF_A_FAILURE))

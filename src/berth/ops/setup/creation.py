@@ -108,7 +108,7 @@ def take_back(held: Held) -> Done:
     """
     from berth.tools.git import completion
     from berth.tools.git.refs import HEADS, delete_branch, read_refs
-    from berth.tools.trees import delete_tree
+    from berth.tools.deletion import delete_tree
 
     row, env = held.row, held.ctx.environ
     repo = repository_of(held)

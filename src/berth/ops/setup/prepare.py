@@ -97,7 +97,7 @@ def make_data(row: Workspace) -> None:
 
 def clear_data(row: Workspace) -> None:
     """Delete ``.berth/data``, never following a link (10.1)."""
-    from berth.tools.trees import delete_below
+    from berth.tools.deletion import delete_below
 
     delete_below(row.path, (METADATA, DATA))
 
