@@ -137,6 +137,8 @@ class Box:
 
         Raises image_missing, image_unsuitable, unsupported_path, container_mismatch, engine_*.
         """
+        if self.init_lives():
+            return []
         found = self.find()
         if found is None:
             self._refuse_foreign()
@@ -210,7 +212,7 @@ class Box:
         except BerthError:
             self._blame_image()
             raise
-        found = self.find()
+        found = next(iter(containers.peek(self.engine, [self.name])), None)
         if found is None or not found.running:
             self._blame_image()
             said = "\n".join(containers.logs(self.engine, self.name, tail=LOG_LINES))
@@ -237,7 +239,7 @@ class Box:
         )
 
     def _preflight(self) -> list[str]:
-        """What the image offers, in one exec; returns lasting warnings. Raises image_unsuitable naming what is missing."""
+        """What the image offers, in one exec; returns lasting warnings. Raises image_unsuitable: all it lacks."""
         from berth.guest.core import wire
         from berth.tools import guest_copy
 

@@ -45,10 +45,15 @@ class Boxed(Found):
 
 
 def look(box: Box) -> Boxed:
-    """The state of one container workspace. Raises engine_unavailable, engine_mismatch, container_mismatch."""
+    """The state of one container workspace; no inspection where its recorded process 1 is seen to live.
+
+    Raises engine_unavailable, engine_mismatch, container_mismatch.
+    """
     one = Boxed(box.control_directory)
-    inspected = box.find()
-    if _settle_without_query(one, box, inspected):
+    if box.init_lives():
+        if not _ask_for_control(one, box):
+            return one
+    elif _settle_without_query(one, box, box.find()):
         return one
     from berth.tools.control import state
 
@@ -67,16 +72,21 @@ def _settle_without_query(one: Boxed, box: Box, found: Container | None) -> bool
             one.kind = LOST
             one.detail = f"container stopped unexpectedly (exit code {found.exit_code}); the end of its log:{said}"
         return True
+    return not _ask_for_control(one, box)
+
+
+def _ask_for_control(one: Boxed, box: Box) -> bool:
+    """How the supervisor of a running container is reached; False when its token says that nothing is known."""
     one.runs = True
     try:
         token = _token(box.control_directory)
     except BerthError as error:
         one.kind, one.detail = UNKNOWN, error.message
-        return True
+        return False
     owner = box.init_user()
     reachable = owner is not None and os.geteuid() in (0, owner)
     one.control = Control(box.row.path, token, below=BELOW, owner=owner, relay=None if reachable else relay_of(box))
-    return False
+    return True
 
 
 def _token(directory: str) -> str:

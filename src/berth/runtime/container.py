@@ -149,7 +149,7 @@ class Container(Native):
                 self._box.forget_init()
             for warning in self.ready():
                 self._say.warning(warning)
-            if found.runs:
+            if found.kind in (LOST, SILENT):
                 self.sweep()
             self._start(launch)
         for warning in self._box.lost_mounts():

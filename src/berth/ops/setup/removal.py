@@ -337,9 +337,9 @@ def forget_record(held: Held) -> None:
 
 
 def _runtime(held: Held) -> Runtime:
-    from berth.runtime.select import runtime_for
+    from berth.ops.setup.back_end import runtime_of
 
-    return runtime_for(held.ctx.home, held.row, environ=held.ctx.environ, say=held.ctx.say)
+    return runtime_of(held.ctx, held.row)
 
 
 def retire_creating(held: Held) -> Done:

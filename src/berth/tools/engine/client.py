@@ -85,7 +85,7 @@ class Engine:
         sink: Callable[[bytes], None] | None = None,
     ) -> proc.Child:
         """Start a call whose result is collected later; ``sink`` takes its output as it comes, instead."""
-        with _RaisedLimit():
+        with raised_limit():
             try:
                 return proc.start([self.name, *words], env=self.env, cwd="/", stdin=stdin, stderr=stderr, sink=sink)
             except proc.ExecFailed as error:
@@ -100,7 +100,7 @@ class Engine:
         foreground: int | None = None,
     ) -> int:
         """Start a call on the given descriptors and return its pid (``run``)."""
-        with _RaisedLimit():
+        with raised_limit():
             try:
                 return proc.spawn(
                     [self.name, *words],
@@ -250,7 +250,7 @@ def endpoint_state(url: str) -> str:
     return "answers"
 
 
-class _RaisedLimit:
+class raised_limit:  # noqa: N801  # reads as what it is: with raised_limit()
     """While an engine's client is started the soft RLIMIT_LOCKS is the hard one.
 
     Podman hands its caller's limits on to the container, whose processes would all carry the caller's tag.
