@@ -94,6 +94,13 @@ def test_a_failing_hook_that_left_the_checkout_dirty_rolls_everything_back(repo:
     assert len(worktrees.worktrees(str(repo / ".git"), env=env_of())) == 1
 
 
+def test_directories_that_nobody_can_write_do_not_survive_the_roll_back(repo: Path) -> None:
+    hook(repo, "post-checkout", "#!/bin/sh\nmkdir -p d/e && : > d/e/f && chmod 0500 d/e d\nexit 7\n")
+    with pytest.raises(BerthError):
+        new(repo)
+    assert not (repo.parent / "app.berths").exists()
+
+
 def test_an_impossible_destination_leaves_no_branch_no_entry_and_no_directory(repo: Path) -> None:
     before = refs_of(repo)
     (repo.parent / "app.berths").write_text("a file in the way")

@@ -57,9 +57,9 @@ def read_plain(path: str) -> str | None:
 def named_git_dir(checkout: str) -> str | None:
     """The absolute directory that ``<checkout>/.git`` names as a plain file; None when it is not such a file."""
     text = read_plain(os.path.join(checkout, ".git"))
-    if text is None or not text.startswith("gitdir:"):
+    if text is None or not text.startswith("gitdir: "):
         return None
-    named = text[len("gitdir:") :].strip(" \t")
+    named = text[len("gitdir: ") :]
     return os.path.normpath(os.path.join(checkout, named)) if named else None
 
 

@@ -120,11 +120,13 @@ def insist(
     cwd: str | None = None,
     git_dir: str | None = None,
     hooks: bool = False,
+    until: str | None = None,
 ) -> proc.Result:
     """Run ``git <args>``, again and again for up to 5 s while it fails and another process holds one of ``locks``.
 
-    ``locks`` are the lock files that this command may find taken (absolute paths). The last result is returned.
-    Which file was in the way is seen, not read from a message: one that exists just before or just after a failure.
+    ``locks`` are the lock files that this command may find taken (absolute paths); once ``until`` exists it has done
+    its work and is not repeated. The last result is returned. Which file was in the way is seen, not read from a
+    message: one that exists just before or just after a failure.
     """
     import time
 
@@ -132,7 +134,7 @@ def insist(
     while True:
         held = any(map(os.path.lexists, locks))
         result = run(args, env=env, cwd=cwd, git_dir=git_dir, hooks=hooks)
-        if result.code == 0 or time.monotonic() >= deadline:
+        if result.code == 0 or time.monotonic() >= deadline or (until is not None and os.path.lexists(until)):
             return result
         if not held and not any(map(os.path.lexists, locks)):
             return result
