@@ -43,7 +43,9 @@ class Berth:
     def __init__(self, home: Path, cwd: Path) -> None:
         self.home = home
         self.cwd = cwd
-        self.env: dict[str, str] = {}
+        # A range of its own for each test process: test runs beside each other know nothing of each other's registries.
+        first = 20000 + os.getpid() % 97 * 200
+        self.env: dict[str, str] = {"BERTH_PORT_RANGE": f"{first}-{first + 199}"}
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         env = {key: value for key, value in os.environ.items() if not key.startswith("BERTH_")}

@@ -252,8 +252,12 @@ def open_port(app: App, args: argparse.Namespace) -> int:
     from berth.ops import inspect
 
     target = inspect.open_port(app.context, args.port, args.workspace)
-    _show(app, target.document(), lambda: target.url)
-    target.launch()
+    if app.out.json:
+        target.launch()
+        app.out.document(target.document())
+    else:
+        app.out.text(target.url)
+        target.launch()
     return 0
 
 

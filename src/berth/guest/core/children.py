@@ -107,6 +107,13 @@ class Children:
                 os.fchdir(self._home)
             resource.setrlimit(RLIMIT_LOCKS, before)
 
+    def has_exits(self) -> bool:
+        """Whether a child has ended that was not reaped yet."""
+        try:
+            return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return False
+
     def adopt(self, pid: int, on_exit: Callable[[int], None]) -> None:
         """Hear of the exit of a process that became a child by reparenting."""
         self._exits[pid] = on_exit
@@ -242,6 +249,18 @@ def signal_entry(entry: procfs.Entry, signum: int) -> bool:
     finally:
         os.close(fd)
     return True
+
+
+def kill_all(entries: Sequence[procfs.Entry]) -> None:
+    """KILL processes that were just seen below this one, and the groups they are in.
+
+    A group as a whole, so that who forks meanwhile does not get away. It is ours: a group lies in one session, and
+    every session below this process was begun below it.
+    """
+    for group in {entry.pgid for entry in entries} - {os.getpgrp(), 0}:
+        signal_group(group, signal.SIGKILL)
+    for entry in entries:
+        signal_entry(entry, signal.SIGKILL)
 
 
 def _signal_checked(entry: procfs.Entry, signum: int) -> bool:

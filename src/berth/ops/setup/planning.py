@@ -1,4 +1,4 @@
-"""From a registered workspace and its configuration to everything one run needs: variables, plan, rendered processes."""
+"""From a workspace and its configuration to what a run needs: variables, plan, rendered processes."""
 
 from __future__ import annotations
 

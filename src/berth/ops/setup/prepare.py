@@ -1,4 +1,4 @@
-"""Prepare a workspace (7.5): survivors, wipe, includes, copies, data, env_file, setup hooks. Repeated until complete."""
+"""Prepare a workspace (7.5): survivors, wipe, includes, copies, data, env_file, setup hooks; repeated until done."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def make_data(row: Workspace) -> None:
 
 def clear_data(row: Workspace) -> None:
     """Delete ``.berth/data``, never following a link (10.1)."""
-    from berth.tools.trees import delete_below
+    from berth.tools.deletion import delete_below
 
     delete_below(row.path, (METADATA, DATA))
 

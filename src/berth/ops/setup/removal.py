@@ -78,7 +78,7 @@ def begin_removal(held: Held, *, force: bool) -> None:
 
 
 def refuse_loss(held: Held, *, force: bool) -> None:
-    """Raise whatever speaks against removing the checkout now: lock, branch elsewhere, strangers inside, unkept work."""
+    """Raise what speaks against removing the checkout now: lock, branch elsewhere, strangers inside, unkept work."""
     from berth.tools.git.checkout import current_branch
     from berth.tools.git.preservation import check_preserved, work_in
     from berth.tools.git.refs import branch_checked_out
@@ -289,7 +289,7 @@ def check_unmoved(row: Workspace) -> None:
 
 def delete_moved(row: Workspace, moved: str) -> None:
     """Step 6: delete the moved directory, only while it is the recorded one; the marker goes last."""
-    from berth.tools.trees import delete_tree
+    from berth.tools.deletion import delete_tree
 
     if os.path.lexists(moved):
         if row.removal_dir is None or identity_of(moved) != row.removal_dir:

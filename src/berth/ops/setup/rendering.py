@@ -1,4 +1,4 @@
-"""Render what the supervisor is started with: ``pc.yaml`` from configuration, variables and the processes' env files."""
+"""Render what the supervisor is started with: ``pc.yaml`` from configuration, variables and the env files."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from berth.tools import proc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
 NAMES = ("docker", "podman")
@@ -76,11 +76,18 @@ class Engine:
         """Like ``call``, but a failing exit code is the caller's matter. Raises engine_unavailable: not installed."""
         return self.start(words, stdin=stdin, stderr=stderr).finish(timeout)
 
-    def start(self, words: Sequence[str], *, stdin: bytes | int = proc.DEVNULL, stderr: int = proc.PIPE) -> proc.Child:
-        """Start a call whose result is collected later."""
+    def start(
+        self,
+        words: Sequence[str],
+        *,
+        stdin: bytes | int = proc.DEVNULL,
+        stderr: int = proc.PIPE,
+        sink: Callable[[bytes], None] | None = None,
+    ) -> proc.Child:
+        """Start a call whose result is collected later; ``sink`` takes its output as it comes, instead."""
         with _RaisedLimit():
             try:
-                return proc.start([self.name, *words], env=self.env, cwd="/", stdin=stdin, stderr=stderr)
+                return proc.start([self.name, *words], env=self.env, cwd="/", stdin=stdin, stderr=stderr, sink=sink)
             except proc.ExecFailed as error:
                 raise self._not_installed(error) from None
 

@@ -43,14 +43,13 @@ def worktree_add(repo: Repository, path: str, *, start: Start, env: Mapping[str,
     if os.path.lexists(path):
         raise BerthError(f"{path} exists already", code="path_exists", hint="`berth adopt` it, or use another slug")
     parents = _make_parents(os.path.dirname(path))
-    branch_made = False
+    absent = start.creates_branch and start.ref not in refs.read_refs(repo.common_dir, [start.ref], env=env)
     try:
-        if start.creates_branch and not refs.read_refs(repo.common_dir, [start.ref], env=env).get(start.ref):
+        if absent:
             refs.create_branch(repo.common_dir, start.ref, start.commit, env=env)
-            branch_made = True
         return _checked_out(repo, path, start, env)
     except BaseException:
-        _roll_back(repo, path, start if branch_made else None, parents, env)
+        _roll_back(repo, path, start if absent else None, parents, env)
         raise
 
 
