@@ -68,12 +68,20 @@ def expand(env: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, st
 
 def expand_problems(env: Mapping[str, str], variables: Mapping[str, str]) -> list[tuple[str, str]]:
     """(key, problem) of every value with an unknown ``${BERTH_…}``; the problem names the known ones."""
+<<<<<<< HEAD
     known = ", ".join(sorted(variables))
     return [
         (key, f"unknown variable ${{{name}}}; known: {known}")
         for key, value in env.items()
         for name in _expanded(value, variables)[1]
     ]
+=======
+    found = []
+    for key, value in env.items():
+        unknown = _expanded(value, variables)[1]
+        found += [(key, f"unknown variable ${{{name}}}; known: {', '.join(sorted(variables))}") for name in unknown]
+    return found
+>>>>>>> main
 
 
 def _expanded(value: str, variables: Mapping[str, str]) -> tuple[str, list[str]]:
