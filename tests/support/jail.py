@@ -22,11 +22,11 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
-from berth.guest.sandbox import agent_init, grants, landlock, rules
+from berth.guest.sandbox import agent_init, descriptors, grants, identity, landlock, rules, seccomp
 from berth.guest.sandbox.policy import Document, Policy, check
 from berth.spec.app import Manifest, Resources
 from berth.spec.boot import Placed, compile_document
@@ -145,6 +145,7 @@ def make_root(base: str) -> None:
     for name in ("passwd", "group", "shadow", "nsswitch.conf", "ld.so.cache", "mime.types", "services", "protocols"):
         if os.path.exists("/etc/" + name):
             shutil.copy("/etc/" + name, "etc/" + name)
+    os.mkdir("etc/python3")
     Path("etc/hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")
     mount("proc", "proc", "proc")
     mount("sysfs", "sys", "sysfs", MS_RDONLY)
@@ -157,8 +158,11 @@ def make_root(base: str) -> None:
         os.chmod(path, mode)
     for path in ("run/berth/policy", "run/berth/secrets"):
         os.chmod(path, 0o711)
-    os.chroot(".")
+    os.mkdir("old")
+    _call("pivot_root", b".", b"old")  # not chroot: in one, no user namespace could be made, with or without a filter
     os.chdir("/")
+    _call("umount2", b"/old", 2)
+    os.rmdir("/old")
     _bring_loopback_up()
 
 
@@ -300,7 +304,7 @@ class World:
             document or self.document,
             app,
             argv=list(argv),
-            environment={"PATH": "/usr/bin:/bin", "HOME": app.write_private[0], "LANG": "C.UTF-8"},
+            environment={"PATH": "/usr/bin:/bin", "TMPDIR": app.write_private[0], "LANG": "C.UTF-8"},
             cwd=cwd or app.dir,
             log=pipes[0][1],
             ready=pipes[1][1],
@@ -346,3 +350,61 @@ def changed(document: Document, **fields: Any) -> Document:
     value = document.as_dict()
     value["apps"][0].update(fields)
     return check(value)
+
+
+def without(*left_out: str, uid: int | None = None) -> Callable[[agent_init.Launch], None]:
+    """A ``become`` that leaves steps out: ``landlock``, ``scopes``, ``no_new_privs``, ``seccomp``, ``identity``,
+    ``bounding``, ``descriptors``, ``limits``; ``uid`` is taken instead of the app's own.
+    The product has no such switch.
+    """
+
+    def become(order: agent_init.Launch) -> None:
+        app = order.policy
+        os.setsid()
+        os.umask(0o002)
+        if "descriptors" not in left_out:
+            descriptors.arrange(log=order.log, inherited=[order.ready, *order.listeners], kept=order.report)
+        else:
+            os.dup2(order.log, 1)
+        if "limits" not in left_out:
+            descriptors.limit(app.limits)
+        opened = rules.open_all(app)
+        ruleset = rules.ruleset(app, opened, abi=5 if "scopes" in left_out else order.abi)
+        if "bounding" not in left_out:
+            identity.drop_bounding()
+        if "identity" not in left_out:
+            mine = app.uid if uid is None else uid
+            identity.assume(uid=mine, gid=mine, groups=[mine, *app.groups])
+        if "no_new_privs" not in left_out:
+            identity.no_new_privileges()
+        if "landlock" not in left_out:
+            landlock.restrict(ruleset, abi=order.abi)
+        if "seccomp" not in left_out:
+            seccomp.install(seccomp.program(app, "x86_64"))
+        os.chdir(order.cwd)
+        os.execve(order.argv[0], order.argv, order.environment)
+
+    return become
+
+
+class Row(NamedTuple):
+    """One attempt of the attack table: the probe, what it must give, the same probe where it is allowed, and what it
+    gives when the mechanism that holds it is taken away."""
+
+    id: str
+    attempt: list[Any]
+    expected: str
+    control: list[Any] | None = None
+    held_by: str = ""
+    removed: Any = "ok"
+    control_gives: Any = "ok"
+
+
+def run_rows(world: World, name: str, rows: Sequence[Row], **options: Any) -> dict[str, Any]:
+    """Probe attempts and controls of ``rows`` in one process of app ``name``: id → outcome, id + ``+`` → control."""
+    probes: list[list[Any]] = []
+    for row in rows:
+        if row.control is not None:
+            probes.append([row.id + "+", *row.control])
+        probes.append([row.id, *row.attempt])
+    return world.probe(name, probes, **options)

@@ -110,9 +110,9 @@ def markdown(app: App) -> str:
         "# Commands",
         "",
         "Made from the program's own parsers; `berth <command> -h` shows the same. Without a command berth does",
-        "`berth ls`. Options and arguments may be mixed in any order, except behind `berth run`, whose options end at `--`",
-        "or at the first word of the command. `ws` is a slug, `repo/slug`, a path, or nothing for the workspace around the",
-        "current directory.",
+        "`berth ls`. Options and arguments may be mixed in any order, except behind `berth run`, whose options end at",
+        "`--` or at the first word of the command. `ws` is a slug, `repo/slug`, a path, or nothing for the workspace",
+        "around the current directory.",
     ]
     for title, commands in pages(app):
         lines += ["", f"## {title}"]

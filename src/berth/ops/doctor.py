@@ -151,7 +151,7 @@ def _configuration(ctx: Context) -> str:
 
 
 def _supervisor(ctx: Context) -> str:
-    from berth.runtime.native import try_supervisor
+    from berth.runtime.scratch import try_supervisor
 
     return try_supervisor(ctx.home, environ=ctx.environ)
 
@@ -159,7 +159,7 @@ def _supervisor(ctx: Context) -> str:
 def repair(ctx: Context) -> list[str]:
     """Repair what is certain and destroy nothing; one line for each repair."""
     done = [*_repair_modes(ctx), *_repair_directories(ctx), *_repair_leases(ctx), *_repair_plans(ctx)]
-    from berth.runtime.native import remove_dead_control_files
+    from berth.runtime.scratch import remove_dead_control_files
 
     done += remove_dead_control_files(os.path.join(ctx.home, "run"))
     return done

@@ -158,6 +158,6 @@ def _check_contract(row: Workspace) -> None:
 
 
 def _runtime(ctx: Context, row: Workspace) -> Runtime:
-    from berth.runtime.select import runtime_for
+    from berth.ops.setup.back_end import runtime_of
 
-    return runtime_for(ctx.home, row, environ=ctx.environ, say=ctx.say)
+    return runtime_of(ctx, row)

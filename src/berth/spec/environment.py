@@ -68,11 +68,12 @@ def expand(env: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, st
 
 def expand_problems(env: Mapping[str, str], variables: Mapping[str, str]) -> list[tuple[str, str]]:
     """(key, problem) of every value with an unknown ``${BERTH_…}``; the problem names the known ones."""
-    found = []
-    for key, value in env.items():
-        for name in _expanded(value, variables)[1]:
-            found.append((key, f"unknown variable ${{{name}}}; known: {', '.join(sorted(variables))}"))
-    return found
+    known = ", ".join(sorted(variables))
+    return [
+        (key, f"unknown variable ${{{name}}}; known: {known}")
+        for key, value in env.items()
+        for name in _expanded(value, variables)[1]
+    ]
 
 
 def _expanded(value: str, variables: Mapping[str, str]) -> tuple[str, list[str]]:

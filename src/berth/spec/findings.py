@@ -98,7 +98,8 @@ class Findings:
             raise ManifestError.invalid(self.source.file, issues)
 
     def _found(self, path: Path, message: str) -> Issue:
-        return Issue(self.source.file, self.source.places.get(path), path, message)
+        place = self.source.places.get(path) or self.source.places.get(path[:-1])
+        return Issue(self.source.file, place, path, message)
 
 
 class Reader:

@@ -95,6 +95,12 @@ def _string(checker: Checker, path: Path, value: Any, key: Key) -> None:
         checker.complain(path, "must not contain NUL")
 
 
+def _command(checker: Checker, path: Path, value: Any, key: Key) -> None:
+    # ``command: true`` names a program, though YAML reads a boolean; ``spec.render`` writes it as text.
+    if not isinstance(value, bool):
+        _string(checker, path, value, key)
+
+
 def _strings(checker: Checker, path: Path, value: Any, key: Key) -> None:
     for number, item in enumerate(checker.items(value, path)):
         _string(checker, (*path, number), item, key)
@@ -153,6 +159,7 @@ def _anything(checker: Checker, path: Path, value: Any, key: Key) -> None:
 
 _CHECKS = {
     keys.STRING: _string,
+    keys.COMMAND: _command,
     keys.STRINGS: _strings,
     keys.STRING_OR_STRINGS: _string_or_strings,
     keys.INTEGER: _integer,

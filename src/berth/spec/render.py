@@ -1,7 +1,7 @@
 """Render ``.berth/pc.yaml``: the definitions with references replaced and environments complete (workspaces.md 8.3).
 
-The result is JSON, which is YAML, and a valid process-compose file. The same input gives the same bytes, so that a running
-supervisor's definition can be compared with the present one.
+The result is JSON, which is YAML, and a valid process-compose file. The same input gives the same bytes, so that a
+running supervisor's definition can be compared with the present one.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ _LONGEST_NUMBER = 400
 class Limits:
     """What a document may hold.
 
-    ``most_bytes``, ``deepest`` nesting, ``most_aliases`` references, ``most_nodes`` after expansion; ``merge_below`` is the
-    top-level key below which ``<<`` merges, or None; ``plain`` refuses anchors, aliases and every tag.
+    ``most_bytes``, ``deepest`` nesting, ``most_aliases`` references, ``most_nodes`` after expansion; ``merge_below`` is
+    the top-level key below which ``<<`` merges, or None; ``plain`` refuses anchors, aliases and every tag.
     """
 
     __slots__ = ("deepest", "merge_below", "most_aliases", "most_bytes", "most_nodes", "plain")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ..core import procfs
-from ..core.children import signal_entry
+from ..core.children import kill_all, signal_entry
 from ..core.loop import now, signal
 from . import graph
 
@@ -98,7 +98,9 @@ class Down:
                     f"left below the supervisor: {entry.pid} ({procfs.command(entry.pid)}), signal {self._signum}"
                 )
                 signal_entry(entry, self._signum)
-        if left:
+        if self._signum == signal.SIGKILL:
+            kill_all(left)
+        if left or not self._host.kin.is_sure:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = self._host.loop.call_later(LOOK_SECONDS, self._look)

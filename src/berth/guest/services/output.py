@@ -107,6 +107,7 @@ class Output:
                 stdin=keeper.source,
                 stdout=target,
                 tag=self._tag,
+                quick=True,
                 on_exit=lambda status: self._keeper_ended(keeper, status),
             )
             self._pids.add(keeper.pid)

@@ -294,7 +294,7 @@ class Process:
         """End what earlier starts left behind, then answer who waits for that."""
         if self._ladder is not None:
             return
-        if self._has_run and self._host.kin.of(self.name):
+        if self._has_run and (self._host.kin.of(self.name) or not self._host.kin.is_sure):
             self._climb(0).send()
         else:
             self._host.kin.forget(self.name)

@@ -50,11 +50,11 @@ def after_checkout(held: Held, repo: Repository, warnings: list[str]) -> None:
 
 def complete_creation(held: Held) -> None:
     """From phase ``creating``, left by a kill, to ``preparing``: same id, same ports; files of others are kept."""
-    from berth.runtime.select import runtime_for
+    from berth.ops.setup.back_end import runtime_of
     from berth.tools.git import completion
 
     ctx, row = held.ctx, held.row
-    runtime_for(ctx.home, row, environ=ctx.environ, say=ctx.say).sweep()
+    runtime_of(ctx, row).sweep()
     repo = repository_of(held)
     start = recorded_start(held)
     admin = completion.settled(repo, row.path, env=ctx.environ)
@@ -108,7 +108,7 @@ def take_back(held: Held) -> Done:
     """
     from berth.tools.git import completion
     from berth.tools.git.refs import HEADS, delete_branch, read_refs
-    from berth.tools.trees import delete_tree
+    from berth.tools.deletion import delete_tree
 
     row, env = held.row, held.ctx.environ
     repo = repository_of(held)

@@ -33,11 +33,21 @@ class Held:
         with Held(ctx, "up", row.path, row=row) as held:
             ...held.row...
 
+    ``limit_seconds`` bounds the wait for the lock; by default there is no bound outside of runs, hooks and processes.
     Raises busy, inside_run, inside_service; with ``row`` also workspace_not_found and identity_mismatch when the
     workspace was replaced while berth waited.
     """
 
-    def __init__(self, ctx: Context, command: str, path: str, *, row: Workspace | None = None, words: str = "") -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        command: str,
+        path: str,
+        *,
+        row: Workspace | None = None,
+        words: str = "",
+        limit_seconds: float | None = None,
+    ) -> None:
         self.ctx = ctx
         self.command = command
         self.path = canonical(path)
@@ -45,6 +55,7 @@ class Held:
         self._seen = row
         self._row = row
         self._words = words or f"berth {command}"
+        self._limit_seconds = limit_seconds
         self._lock: locks.Held | None = None
 
     @property
@@ -117,6 +128,8 @@ class Held:
 
     def _limit(self, inside_run: bool) -> float | None:
         """Seconds to wait: no limit, but 60 s from inside a run, hook or process of another workspace (5.3)."""
+        if self._limit_seconds is not None:
+            return self._limit_seconds
         nested = self.ctx.environ.get("BERTH_SUPERVISED") or valid_lease(self.ctx.home, self.ctx.environ)
         return NESTED_WAIT_SECONDS if nested and not inside_run else None
 

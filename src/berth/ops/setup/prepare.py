@@ -1,4 +1,4 @@
-"""Prepare a workspace (7.5): survivors, wipe, includes, copies, data, env_file, setup hooks. Repeated until complete."""
+"""Prepare a workspace (7.5): survivors, wipe, includes, copies, data, env_file, setup hooks; repeated until done."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def prepare(held: Held, loaded: Loaded, *, replace_includes: bool = False) -> No
     ``replace_includes``: includes and copies overwrite what is there (``reset``). Raises what the steps raise; the
     failure is recorded by ``Held`` and everything is kept.
     """
-    from berth.runtime.select import runtime_for
+    from berth.ops.setup.back_end import runtime_of
 
     ctx, config = held.ctx, loaded.config
     drop_plan(ctx, held.row)
     replace_includes = replace_includes or held.row.reset_pending
     held.update(phase="preparing")
-    runtime = runtime_for(ctx.home, held.row, environ=ctx.environ, say=ctx.say)
+    runtime = runtime_of(ctx, held.row)
     runtime.require_known()
     runtime.sweep()
     check_identity(held.row)
@@ -97,7 +97,7 @@ def make_data(row: Workspace) -> None:
 
 def clear_data(row: Workspace) -> None:
     """Delete ``.berth/data``, never following a link (10.1)."""
-    from berth.tools.trees import delete_below
+    from berth.tools.deletion import delete_below
 
     delete_below(row.path, (METADATA, DATA))
 
