@@ -7,7 +7,7 @@ the 1.2 core schema must hold before anything is expanded. What a document means
 from __future__ import annotations
 
 from berth.errors import BerthError
-from berth.spec.complaints import Complaint, field_name, invalid
+from berth.spec.complaints import Complaint, dotted, excerpt, invalid
 from berth.spec.scalars import Unrepresentable, resolve
 
 TYPE_CHECKING = False
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 CORE = "tag:yaml.org,2002:"
 SCALAR_TAGS = frozenset(("null", "bool", "int", "float", "str"))
-LONGEST_EXCERPT = 40
-
 
 # What a berth.yaml may hold (workspaces.md 3.2). Aliases count as what they stand for.
 MOST_BYTES = 1024 * 1024
@@ -32,7 +30,7 @@ class Malformed(BerthError):
     """The text is no acceptable YAML; reading ends at ``line`` and ``column`` (from 1). ``problem`` says why."""
 
     def __init__(self, file: str, line: int, column: int, problem: str) -> None:
-        error = invalid(file, [Complaint(line, column, "", problem)])
+        error = invalid([Complaint(line, column, "", problem)], file=file)
         super().__init__(error.message, code=error.code, hint=error.hint)
         self.line = line
         self.column = column
@@ -236,7 +234,7 @@ class _Composer:
                 seen_merge = True
             elif text in mapping.entries:
                 first = mapping.entries[text][0]
-                self._complain(key, path, f'duplicate key "{_excerpt(text)}" (first in line {first.line})')
+                self._complain(key, path, f'duplicate key "{excerpt(text)}" (first in line {first.line})')
             else:
                 mapping.entries[text] = (key, value)
         # Explicit keys win, then the earlier of several merged mappings.
@@ -260,10 +258,10 @@ class _Composer:
         if self._aliases > MOST_ALIASES:
             self._stop(event, f"more than {MOST_ALIASES} aliases")
         if event.anchor not in self._anchors:
-            self._stop(event, f"unknown anchor *{_excerpt(event.anchor)}")
+            self._stop(event, f"unknown anchor *{excerpt(event.anchor)}")
         node = self._anchors[event.anchor]
         if node is None:
-            self._stop(event, f"*{_excerpt(event.anchor)} refers to itself")
+            self._stop(event, f"*{excerpt(event.anchor)} refers to itself")
         self._count(event, node.size, depth + node.height - 1)
         return node
 
@@ -298,18 +296,18 @@ class _Composer:
         name: str = event.tag.removeprefix(CORE)
         if event.tag.startswith(CORE) and name in SCALAR_TAGS:
             return name
-        self._complain_at(event, path, f"tag {_excerpt(event.tag)} is not one of YAML's core schema")
+        self._complain_at(event, path, f"tag {excerpt(event.tag)} is not one of YAML's core schema")
         return "str"
 
     def _check_tag(self, event: Any, wanted: str, path: tuple[str | int, ...]) -> None:
         if event.tag not in (None, "!", CORE + wanted):
-            self._complain_at(event, path, f"tag {_excerpt(event.tag)} is not one of YAML's core schema")
+            self._complain_at(event, path, f"tag {excerpt(event.tag)} is not one of YAML's core schema")
 
     def _complain(self, node: _Node, path: tuple[str | int, ...], problem: str) -> None:
-        self.complaints.append(Complaint(node.line, node.column, field_name(path), problem))
+        self.complaints.append(Complaint(node.line, node.column, dotted(path), problem))
 
     def _complain_at(self, event: Any, path: tuple[str | int, ...], problem: str) -> None:
-        self.complaints.append(Complaint(*_mark(event), field_name(path), problem))
+        self.complaints.append(Complaint(*_mark(event), dotted(path), problem))
 
     def _stop(self, event: Any, problem: str) -> NoReturn:
         raise Malformed(self.file, *_mark(event), problem)
@@ -327,10 +325,6 @@ def _mark(event: Any) -> tuple[int, int]:
 def _end_of(text: str) -> tuple[int, int]:
     """Line and column, from 1, of what follows ``text``."""
     return text.count("\n") + 1, len(text) - (text.rfind("\n") + 1) + 1
-
-
-def _excerpt(text: str) -> str:
-    return text if len(text) <= LONGEST_EXCERPT else text[:LONGEST_EXCERPT] + "…"
 
 
 def _child(node: _Node, step: str | int) -> tuple[_Node, _Node] | None:
