@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 
 WORKS, CARRIED, REFUSED = "works", "accepted, no effect", "refused"
 
-STRING, STRINGS, STRING_OR_STRINGS = "string", "list of strings", "string or list of strings"
-COMMAND = "shell command"
+STRING, STRINGS, FILES = "string", "list of strings", "path or list of paths"
+COMMAND, HTTP_TEXT, HEADERS = "shell command", "string in one line", "mapping of strings"
 INTEGER, SECONDS, BOOLEAN, MAPPING, ANY = "whole number", "number of seconds", "boolean", "mapping", "anything"
-CODES, ENVIRONMENT, CHOICE, PORT, PATH = "list of exit codes", "list of KEY=VALUE", "one of", "port", "path"
+CODES, ENVIRONMENT, CHOICE = "list of exit codes", "list of KEY=VALUE", "one of"
+PORT, PORT_NUMBER, PATH = "port or reference", "port", "path"
 
 
 class Key:
@@ -64,14 +65,14 @@ EXEC: dict[str, Key] = {
     "working_dir": Key(STRING, "directory of the check; default: the process's", example="backend"),
 }
 HTTP_GET: dict[str, Key] = {
-    "host": Key(STRING, "host; localhost is tried on IPv4 and IPv6", default="127.0.0.1", example="localhost"),
+    "host": Key(HTTP_TEXT, "host; localhost is tried on IPv4 and IPv6", default="127.0.0.1", example="localhost"),
     "port": Key(PORT, "port, or a reference to BERTH_PORT_<NAME>", example="${BERTH_PORT_WEB}"),
-    "num_port": Key(PORT, "the same as port, for process-compose's sake", example=8080),
-    "path": Key(STRING, "path of the request", default="/", example="/healthz"),
+    "num_port": Key(PORT_NUMBER, "the same as port, as a number", example=8080),
+    "path": Key(HTTP_TEXT, "path of the request", default="/", example="/healthz"),
     "scheme": Key(
         CHOICE, "protocol; certificates are not checked", default="http", words=("http", "https"), example="https"
     ),
-    "headers": Key(MAPPING, "headers of the request", example={"Accept": "application/json"}),
+    "headers": Key(HEADERS, "headers of the request", example={"Accept": "application/json"}),
     "status_code": Key(INTEGER, "the status that passes; default: 200 to 399", least=100, most=599, example=204),
 }
 PROBE: dict[str, Key] = {
@@ -137,7 +138,7 @@ PROCESS: dict[str, Key] = {
     ),
     "working_dir": Key(STRING, "directory it runs in; default: the workspace", example="frontend"),
     "environment": Key(ENVIRONMENT, "variables, over the injected ones and env", example=["LOG_LEVEL=debug"]),
-    "env_file": Key(STRING_OR_STRINGS, "files of KEY=VALUE lines, read at up; environment wins", example=".env.local"),
+    "env_file": Key(FILES, "files of KEY=VALUE lines, read at up; environment wins", example=".env.local"),
     "depends_on": Key(
         MAPPING, "processes it waits for, by name", inner=DEPENDENCY, example={"pg": {"condition": "process_healthy"}}
     ),

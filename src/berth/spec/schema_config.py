@@ -116,11 +116,13 @@ _TYPES: dict[str, dict[str, Any]] = {
     keys.STRING: _TEXT,
     keys.COMMAND: {"type": ["string", "boolean"]},  # true and false are commands; as YAML they are booleans
     keys.STRINGS: {**_TEXTS, "minItems": 1},
-    keys.STRING_OR_STRINGS: {"anyOf": [_TEXT, _TEXTS]},
+    keys.FILES: {"anyOf": [_TEXT, _TEXTS]},
     keys.INTEGER: {"type": "integer"},
     keys.SECONDS: {"type": "number"},
     keys.BOOLEAN: {"type": "boolean"},
-    keys.MAPPING: {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
+    keys.HTTP_TEXT: {"type": "string"},
+    keys.PORT_NUMBER: {"type": "integer", "minimum": 1, "maximum": 65535},
+    keys.HEADERS: {"type": "object", "additionalProperties": {"type": ["string", "number", "boolean"]}},
     keys.CODES: {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 255}},
     keys.ENVIRONMENT: {"type": "array", "items": {"type": "string", "pattern": "^[^=]+="}},
     keys.PORT: {

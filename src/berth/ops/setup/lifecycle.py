@@ -110,12 +110,7 @@ class Held:
     def _admit(self) -> bool:
         """Whether the command runs inside a ``run`` of this workspace; refuses what must not run inside it."""
         environ = self.ctx.environ
-        if self._seen is not None and environ.get("BERTH_SUPERVISED") == self._seen.id:
-            raise BerthError(
-                f"berth {self.command} cannot be run from a hook or process of {self.path} itself",
-                code="inside_service",
-                hint="run it from outside the workspace's processes",
-            )
+        refuse_inside_service(self.ctx, self._seen, self.command)
         if valid_lease(self.ctx.home, environ) != self.key:
             return False
         if self.command not in WORKS_INSIDE_A_RUN:
@@ -150,6 +145,18 @@ class Held:
             self.ctx.registry.update(self._row.id, phase="failed", last_error=message)
         except BerthError:
             return  # the failure at hand is the one to tell; the registry's own comes up with the next command
+
+
+def refuse_inside_service(ctx: Context, row: Workspace | None, command: str) -> None:
+    """Raise inside_service in a hook or supervised process of the workspace itself: its lock is held, or it would end
+    itself (5.3).
+    """
+    if row is not None and ctx.environ.get("BERTH_SUPERVISED") == row.id:
+        raise BerthError(
+            f"berth {command} cannot be run from a hook or process of {row.path} itself",
+            code="inside_service",
+            hint="run it from outside the workspace's processes",
+        )
 
 
 def refuse_pending_removal(row: Workspace) -> None:
