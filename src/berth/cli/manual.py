@@ -43,6 +43,8 @@ VARIABLES = (
     ("NO_COLOR, CLICOLOR_FORCE, TERM", "whether to colour"),
 )
 
+FIELDS_BEGIN, FIELDS_END = "<!-- fields: python -m berth.cli.manual -->\n", "<!-- end of fields -->"
+
 
 class Page:
     """One command as the manual shows it."""
@@ -135,18 +137,32 @@ def process_keys() -> str:
     lines = [
         "# Keys of a process",
         "",
-        "Made from the table that berth checks definitions by. *works*: means what it means in process-compose v1.122.0;",
-        "*accepted, no effect*: it is so already, or only shown; *refused*: an error when the file is read, and what to write",
-        "instead. With `runtime.supervisor: process-compose` definitions are passed on to that program.",
+        "Made from the table that berth checks definitions by. *works*: means what it means in process-compose",
+        "v1.122.0; *accepted, no effect*: it is so already, or only shown; *refused*: an error when the file is read,",
+        "and what to write instead. With `runtime.supervisor: process-compose` definitions go to that program as they are.",
         "",
         "| key | berth's supervisor | value | meaning |",
         "|---|---|---|---|",
     ]
-    lines += [
-        f"| `{key}` | {standing} | {kind} | {meaning.replace('|', chr(92) + '|')} |"
-        for key, standing, kind, meaning in table()
-    ]
+    lines += [f"| `{key}` | {standing} | {kind} | {_cell(meaning)} |" for key, standing, kind, meaning in table()]
     return "\n".join(lines) + "\n"
+
+
+def with_fields(page: str) -> str:
+    """``docs/reference/berth-yaml.md`` with its table of fields made from the one that the schema is made from."""
+    from berth.spec.fields import field_rows
+
+    rows = ["| field | type | default | meaning |", "|---|---|---|---|"]
+    rows += [
+        f"| `{name}` | {_cell(kind)} | {_cell(default)} | {_cell(text)} |" for name, kind, default, text in field_rows()
+    ]
+    before, begin, rest = page.partition(FIELDS_BEGIN)
+    _, end, after = rest.partition(FIELDS_END)
+    return "".join((before, begin, "\n", "\n".join(rows), "\n", end, after))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def man(app: App) -> str:
@@ -193,7 +209,11 @@ def _troff(text: str) -> str:
 def write(root: str) -> None:
     """Write the files below ``root``, the source tree."""
     app = App(Flags(), {})
+    configuration = "docs/reference/berth-yaml.md"
+    with open(os.path.join(root, configuration), encoding="utf-8") as file:
+        page = file.read()
     for name, text in (
+        (configuration, with_fields(page)),
         ("docs/reference/commands.md", markdown(app)),
         ("docs/reference/process-keys.md", process_keys()),
         ("docs/man/berth.1", man(app)),
