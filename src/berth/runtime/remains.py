@@ -1,21 +1,8 @@
-"""What a workspace that is no longer registered left running: found by labels and control directories."""
+"""What a workspace that is no longer registered left running: found by its control directory."""
 
 from __future__ import annotations
 
 from berth.runtime import controls
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-    from typing import Protocol
-
-    class Orphan(Protocol):
-        """A container of berth's that no workspace knows."""
-
-        name: str
-        workspace_id: str
-
-        def remove(self) -> None: ...
 
 
 def is_unknown_state(directory: str) -> bool:
@@ -53,8 +40,3 @@ def end_unknown(directory: str, workspace_id: str) -> None:
             wait_gone(who.pid, who.start, 2.0)
     end_marked(workspace_id)
     controls.remove_directory(directory)
-
-
-def orphan_containers(home: str, *, known: Collection[str], environ: Mapping[str, str]) -> list[Orphan]:
-    """The containers that carry this machine's and home's labels and belong to no workspace in ``known``."""
-    return []

@@ -40,15 +40,19 @@ def collect_orphans(ctx: Context, found: Collector) -> None:
 
 def _containers(ctx: Context, found: Collector) -> None:
     """Containers with berth's labels and this machine's home whose workspace is unknown."""
-    from berth.runtime.remains import orphan_containers
+    import json
 
-    known = {row.id for row in ctx.registry.all()}
-    for orphan in orphan_containers(ctx.home, known=known, environ=ctx.environ):
+    from berth.runtime.orphans import orphans, remove_orphan
+
+    rows = ctx.registry.all()
+    used = {str(json.loads(row.runtime).get("engine", "")) for row in rows}
+    listed, warnings = orphans(ctx.home, {row.id for row in rows}, environ=ctx.environ, used=used)
+    found.warnings += warnings
+    for orphan in listed:
         if not found.dry_run:
-            orphan.remove()
-        found.add(
-            "orphan_container", path=orphan.name, slug=None, reason=f"no workspace has id {orphan.workspace_id}", size=0
-        )
+            remove_orphan(orphan)
+        reason = f"no workspace has id {orphan.workspace_id}"
+        found.add("orphan_container", path=orphan.name, slug=None, reason=reason, size=0)
 
 
 def _control_directories(ctx: Context, found: Collector) -> None:
