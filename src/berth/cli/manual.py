@@ -139,7 +139,7 @@ def process_keys() -> str:
         "",
         "Made from the table that berth checks definitions by. *works*: means what it means in process-compose",
         "v1.122.0; *accepted, no effect*: it is so already, or only shown; *refused*: an error when the file is read,",
-        "and what to write instead. With `runtime.supervisor: process-compose` definitions go to that program as they are.",
+        "with what to write instead. `runtime.supervisor: process-compose` passes definitions on to that program.",
         "",
         "| key | berth's supervisor | value | meaning |",
         "|---|---|---|---|",
