@@ -249,9 +249,19 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize(("name", "text"), [(name, text) for name, texts in BROKEN.items() for text in texts])
-def test_broken_files_are_passed_over(berth: Berth, repo: Path, name: str, text: str) -> None:
-    write(repo, {name: text.encode("latin-1")})
+def test_broken_files_are_passed_over(tmp_path: Path) -> None:
+    from berth.ops.setup.configuration import parse
+
+    for name, texts in BROKEN.items():
+        for number, text in enumerate(texts):
+            root = tmp_path / f"{name}-{number}"
+            write(root, {name: text.encode("latin-1")})
+            _, made = looked(root)
+            parse(made.text.encode(), "berth.yaml")
+
+
+def test_what_it_writes_passes_plan(berth: Berth, repo: Path) -> None:
+    write(repo, {"Procfile": "web: x\x00y\njobs: work\n", "manage.py": "DJANGO_SETTINGS_MODULE"})
     berth.ok("init")
     git(repo, "add", "-A")
     git(repo, "commit", "-q", "-m", "berth")
@@ -262,7 +272,7 @@ def test_broken_files_are_passed_over(berth: Berth, repo: Path, name: str, text:
 ODD = st.text(alphabet=st.sampled_from("ab$'\"\\:#{}[]&*!|>%@`,- \t\n\r\x00\x85\u2028é日")).filter(bool)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(script=ODD, line=ODD, name=ODD)
 def test_whatever_the_files_hold_the_result_parses(tmp_path: Path, script: str, line: str, name: str) -> None:
     from berth.ops.setup.configuration import parse

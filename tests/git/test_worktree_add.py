@@ -182,6 +182,35 @@ def test_twelve_at_once_all_succeed_while_config_lock_is_held(repo: Path) -> Non
     assert git(repo, "fsck", "--no-dangling") == ""
 
 
+def test_an_entry_that_another_git_is_writing_is_waited_for(repo: Path) -> None:
+    half = repo / ".git/worktrees/other"
+    half.mkdir(parents=True)
+    (half / "locked").write_text("initializing")
+    (half / "gitdir").write_text(f"{repo.parent}/other/.git\n")
+    (half / "HEAD").write_text("0" * 40 + "\n")
+    (half / "commondir").write_text("")
+    with pytest.raises(AssertionError, match="commondir"):
+        git(repo, "worktree", "list")
+    release = threading.Timer(1.0, (half / "commondir").write_text, ["../..\n"])
+    release.start()
+    made = new(repo)
+    release.join()
+    assert git(made.path, "status", "--porcelain") == ""
+
+
+def test_a_failure_of_ones_own_is_not_repeated(repo: Path) -> None:
+    trace = repo.parent / "trace"
+    git(repo, "config", "filter.bad.smudge", f"echo ran >> '{trace}'; exit 1")
+    git(repo, "config", "filter.bad.clean", "cat")
+    git(repo, "config", "filter.bad.required", "true")
+    commit(repo, {".gitattributes": "*.bad filter=bad\n"})
+    commit(repo, {"x.bad": "x"})
+    with pytest.raises(BerthError) as caught:
+        new(repo)
+    assert caught.value.code == "git_failed"
+    assert trace.read_text() == "ran\n"
+
+
 @pytest.mark.parametrize("name", ["packed-refs.lock", "refs/heads/berth/a.lock"])
 def test_a_reference_lock_of_another_process_is_waited_for(repo: Path, name: str) -> None:
     lock = repo / ".git" / name

@@ -205,7 +205,7 @@ def test_a_hostile_client_is_closed_within_five_seconds_and_disturbs_no_one(supe
         except ConnectionResetError:
             assert len(sent) > 1 << 19
         assert time.monotonic() - begun < 6
-    assert one.state("a")["status"] == "Running"
+    one.reaches("a", "Running")
 
 
 def test_64_clients_at_once_are_served_and_the_next_one_later(supervise: Start) -> None:

@@ -190,7 +190,7 @@ def test_output_that_is_closed_early_disturbs_nobody(supervise: Start) -> None:
     one = supervise({"a": {"command": "echo first; exec >&- 2>&-; sleep 0.3; exec sleep 1000"}})
     one.prints("a", "first")
     until(lambda: not keepers(one))
-    assert one.state("a")["status"] == "Running"
+    one.reaches("a", "Running")
     assert one.down() < 2
 
 

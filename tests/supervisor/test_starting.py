@@ -51,7 +51,7 @@ def test_a_second_supervisor_exits_with_3_without_touching_the_first(supervise: 
     assert status == 3
     assert "pc.lock" in said
     assert ((one.run / "pc.sock").stat().st_ino, (one.run / "pc.pid").read_text()) == before
-    assert one.state("a")["status"] == "Running"
+    one.reaches("a", "Running")
 
 
 def test_a_stale_socket_and_lock_file_are_no_obstacle(supervise: Start) -> None:

@@ -43,8 +43,9 @@ sys.argv[0] = {str(PROGRAM[1])!r}
 sys.path.insert(0, {str(ROOT / "src")!r})
 from berth.cli.main import main
 status = main()
+after = sorted(set(sys.modules) - before)
 import json
-sys.stderr.write("\\nMODULES" + json.dumps([status, sorted(set(sys.modules) - before)]))
+sys.stderr.write("\\nMODULES" + json.dumps([status, after]))
 """
 
 

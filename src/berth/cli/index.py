@@ -14,6 +14,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "run a command inside the workspace"),
     "done": ("workspace", "put the workspace away, if its work is kept elsewhere"),
     "reset": ("workspace", "start over with an empty data directory"),
+    "gc": ("workspace", "put away what nobody needs any more, machine-wide"),
     "ls": ("workspace", "list the workspaces of this machine"),
     "status": ("workspace", "show one workspace, its processes and what they listen on"),
     "logs": ("workspace", "print what a process wrote"),
@@ -37,7 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 ALIASES = {"list": "ls"}
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Work on a task", ("new", "up", "run", "down", "done")),
+    ("Work on a task", ("new", "up", "run", "down", "done", "gc")),
     ("Look", ("ls", "status", "logs", "wait", "ports", "open", "plan")),
     ("Steer", ("start", "stop", "restart", "reset", "adopt", "attach")),
     ("Set up", ("init", "skill", "hook", "agents")),

@@ -61,6 +61,11 @@ def _dispatch(app: App, words: list[str]) -> int:
         return 0
     if name == "--version":
         name = "version"
+    if name == "__complete":
+        from berth.cli.completion import names
+
+        app.out.text("\n".join(names(app, *words[1:2])))
+        return 0
     name = ALIASES.get(name, name)
     if name not in COMMANDS:
         raise _unknown(name)

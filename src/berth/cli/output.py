@@ -32,10 +32,11 @@ class Output:
         self.progress: Progress | None = None
         self.configure(json=False, quiet=False, color=True)
 
-    def configure(self, *, json: bool, quiet: bool, color: bool) -> None:
+    def configure(self, *, json: bool, quiet: bool, color: bool, verbose: bool = False) -> None:
         """Make the shared flags count. ``color`` false forbids colour; true leaves it to the environment."""
         self.json = json
         self.quiet = quiet
+        self.verbose = verbose
         self._color_out = wants_color(self._environ, STDOUT, allowed=color) and not json
         self._color_err = wants_color(self._environ, STDERR, allowed=color)
 
@@ -81,6 +82,11 @@ class Output:
     def note(self, text: str) -> None:
         """Something worth knowing; dropped with ``-q``."""
         if not self.quiet:
+            self.story(f"berth: {text}")
+
+    def detail(self, text: str) -> None:
+        """What only ``-v`` shows."""
+        if self.verbose:
             self.story(f"berth: {text}")
 
     def warning(self, text: str) -> None:

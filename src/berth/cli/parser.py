@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from berth.cli.app import App, Flags
 
 
+_LITERAL = "\0"  # before a word that follows ``--``: the parser for interleaved words would take -x for an option
+
+
 class HelpAsked(Exception):
     """``-h`` was given; ``text`` is the help."""
 
@@ -50,8 +53,16 @@ class Parser(argparse.ArgumentParser):
         raise BerthError(message, code="usage", hint=f"{self.prog} -h")
 
     def words(self, argv: Sequence[str]) -> argparse.Namespace:
-        """Parse. Raises BerthError (usage) and HelpAsked."""
-        return self.parse_intermixed_args(list(argv))
+        """Parse. Raises BerthError (usage) and HelpAsked. What follows ``--`` is never an option."""
+        options, rest = list(argv), []
+        if "--" in options:
+            at = options.index("--")
+            options, rest = options[:at], [_LITERAL + word for word in options[at + 1 :]]
+        found = self.parse_intermixed_args([*options, *rest])
+        for name, value in vars(found).items():
+            if isinstance(value, str):
+                setattr(found, name, value.removeprefix(_LITERAL))
+        return found
 
     def note_flag(self, word: str) -> None:
         """One of the shared flags was given behind the command's name."""

@@ -10,7 +10,7 @@ from berth.ops.setup.configuration import load, parse
 from berth.ops.setup.creation import create_checkout
 from berth.ops.setup.describe import View, view
 from berth.ops.setup.identity import METADATA, read_marker, write_marker
-from berth.ops.setup.lifecycle import Held
+from berth.ops.setup.lifecycle import Held, refuse_inside_service
 from berth.ops.setup.locate import current_directory
 from berth.ops.setup.planning import runtime_environment, write_plan
 from berth.ops.setup.prepare import is_incomplete, make_data, prepare, settle, write_env_file
@@ -47,6 +47,7 @@ def new(ctx: Context, slug: str, *, base: str | None = None, used: bool = False)
     repo = repository_here(ctx)
     primary = primary_configuration(ctx, repo)
     path = workspace_path(repo, primary, slug)
+    refuse_inside_service(ctx, registered(ctx, repo, slug, path), "new")
     with Held(ctx, "new", path, words=f"berth new {slug}") as held:
         row = registered(ctx, repo, slug, held.path)
         if row is not None:
@@ -159,6 +160,7 @@ def adopt(ctx: Context, path: str | None, *, setup: bool = False) -> View:
     top = toplevel_of(start)
     assert top is not None
     refuse_line_breaks(top)
+    refuse_inside_service(ctx, ctx.registry.by_path(top), "adopt")
     with Held(ctx, "adopt", top, words=f"berth adopt {top}") as held:
         found = target(top, repo=repo, env=ctx.environ)
         row = ctx.registry.by_path(top)

@@ -111,7 +111,7 @@ class Box:
         return spec.labels(
             workspace_id=self.row.id,
             path=self.row.path,
-            spec=spec_hash(contract, git_dir=self.row.git_dir, path=self.row.path),
+            spec=spec_hash(contract, host_ports=self.row.ports, git_dir=self.row.git_dir, path=self.row.path),
             home_id=home_identity(self.home),
         )
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 READY_SECONDS = 60.0
 STOP_GRACE_SECONDS = 1.5  # after T the supervisor has this long to end by itself (8.6)
 DEFAULT_TIMEOUT_SECONDS = 15.0
+LOOK_AGAIN_SECONDS = 0.1
 LINES_OF_A_FAILURE = 10
 
 
@@ -202,6 +203,24 @@ class Native:
                     if time.monotonic() < deadline:
                         continue  # the state is looked at again: gone, or only slow
             self._raise_not_running(found)
+
+    def wait_patiently(self, timeout_seconds: float) -> None:
+        """Wait for the socket, then by one waiting request. Raises process_failed at once, not_ready or state_unknown
+        at the timeout; 0 looks once.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        while (found := self.look()).kind != RUNNING:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                if found.kind in (UNKNOWN, SILENT):
+                    self._raise_not_running(found)
+                raise BerthError(
+                    f"{self._row.slug} is not running" + (f" ({found.detail})" if found.detail else ""),
+                    code="not_ready",
+                    hint=f"berth up {self._row.slug}",
+                )
+            time.sleep(min(LOOK_AGAIN_SECONDS, left))  # nobody can tell that a socket will appear
+        self.wait(max(0.0, deadline - time.monotonic()))
 
     def _raise_not_running(self, found: Found) -> None:
         if found.kind in (UNKNOWN, SILENT):

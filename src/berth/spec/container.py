@@ -162,7 +162,7 @@ def init_words(guest: str, gateways: Mapping[str, tuple[int, int]]) -> list[str]
 
 
 def git_variables(git_dir: str, *, identity: Mapping[str, str]) -> dict[str, str]:
-    """The variables of 4.1 that only a container gets; ``identity``: user.name and user.email of the host."""
+    """The variables of 4.1 that only a container gets; ``identity``: user.name and user.email as known to the host."""
     pairs = [("safe.directory", "*"), ("gc.auto", "0"), ("gc.worktreePruneExpire", "never")]
     pairs += [(key, identity[key]) for key in ("user.name", "user.email") if key in identity]
     found = {

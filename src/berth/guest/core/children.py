@@ -10,7 +10,7 @@ import os
 import resource
 
 from . import procfs
-from .loop import signal
+from .loop import READ, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .loop import Loop
 
 RLIMIT_LOCKS = 10
-_DEFAULTED = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
+_SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
 
 
 def set_tag(tag: int) -> bool:
@@ -32,6 +32,14 @@ def set_tag(tag: int) -> bool:
     return True
 
 
+def default_signals() -> None:
+    """Give every signal its default disposition, but those that the interpreter ignores for good reason."""
+    for signum in _SIGNALS:
+        if signum not in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", 0)) and signal.getsignal(signum) == signal.SIG_IGN:
+            signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 class Children:
     """Spawns and reaps. ``on_orphan(pid, status)`` hears of reaped processes that were not spawned here;
     every callable in ``after_reap`` is called once per batch of exits."""
@@ -41,9 +49,11 @@ class Children:
         self.on_orphan: Callable[[int, int], None] = lambda pid, status: None
         self.after_reap: list[Callable[[], None]] = []
         self._exits: dict[int, Callable[[int], None]] = {}
+        self._home = os.open(".", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        self._execs: dict[int, tuple[int, Callable[[int], None] | None]] = {}
         self._sweep: set[int] = set()
-        self._home = os.open(".", os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_DIRECTORY", 0))
         loop.on_signal(signal.SIGCHLD, self.reap)
+        default_signals()
 
     def __contains__(self, pid: int) -> bool:
         return pid in self._exits
@@ -54,6 +64,7 @@ class Children:
         *,
         env: Mapping[str, str],
         on_exit: Callable[[int], None],
+        on_exec: Callable[[int], None] | None = None,
         cwd: str | None = None,
         stdin: int = -1,
         stdout: int = -1,
@@ -61,51 +72,73 @@ class Children:
         terminal: str | None = None,
         tag: int | None = None,
         sweep_group: bool = False,
-        quick: bool = False,
     ) -> int:
-        """Start ``argv`` (its first word a path) and return the pid; ``on_exit(status)`` once it is reaped.
+        """Start ``argv`` (its first word a path) and return the pid at once. Raises OSError when there is no process.
 
-        -1 stands for /dev/null. ``terminal`` is the path of a terminal that becomes its controlling one and its output.
-        ``sweep_group``: what is left of its group is killed when it ends. ``quick``: by posix_spawn, at half the
-        price, but glibc leaves its two internal signals ignored in the child. Raises OSError: the kernel's reason.
+        ``on_exec(0)`` once it is executed, ``on_exec(errno)`` when it cannot be; then ``on_exit(status)`` once it is
+        reaped, with exit code 127 where it was not executed. -1 stands for /dev/null. ``terminal`` is the path of a
+        terminal that becomes its controlling one and its output. ``sweep_group``: what is left of its group is killed
+        when it ends.
         """
-        streams = (stdin, stdout, stderr)
-        if quick:
-            pid = self._posix_spawn(argv, env, cwd, streams, tag)
-        else:
-            pid = _fork_exec(argv, env, cwd, streams, terminal, tag)
+        reader, writer = os.pipe()
+        try:
+            # Blocked across the fork: a signal in the child before its dispositions are set would wake our loop.
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+            try:
+                pid = os.fork()
+                if pid == 0:
+                    _become(argv, env, cwd, (stdin, stdout, stderr), terminal, tag, writer)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        except OSError:
+            os.close(reader)
+            raise
+        finally:
+            os.close(writer)
         self._exits[pid] = on_exit
+        self._execs[pid] = reader, on_exec
+        self.loop.watch(reader, READ, lambda events: self._executed(pid))
         if sweep_group:
             self._sweep.add(pid)
         return pid
 
-    def _posix_spawn(
-        self,
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        cwd: str | None,
-        streams: tuple[int, int, int],
-        tag: int | None,
+    def spawn_keeper(
+        self, argv: Sequence[str], *, stdin: int, stdout: int, tag: int | None, on_exit: Callable[[int], None]
     ) -> int:
-        """posix_spawn can set neither directory nor limits: for a moment this one thread's are the child's."""
+        """Start a small program of our own that needs no exactness, in ``/`` and without an environment.
+
+        By posix_spawn, at a third of the price: glibc leaves its two internal signals ignored in the child. It can set
+        neither directory nor limits: for a moment this one thread's are the child's. Raises OSError.
+        """
         before = resource.getrlimit(RLIMIT_LOCKS)
+        null = os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_RDWR, 0
         try:
             if tag is not None:
                 resource.setrlimit(RLIMIT_LOCKS, (tag, before[1]))
-            if cwd is not None:
-                os.chdir(cwd)
-            null = os.POSIX_SPAWN_OPEN, os.devnull, os.O_RDWR
-            actions = [
-                (os.POSIX_SPAWN_DUP2, fd, number) if fd >= 0 else (null[0], number, *null[1:], 0)
-                for number, fd in enumerate(streams)
-            ]
-            return os.posix_spawn(
-                argv[0], list(argv), dict(env), file_actions=actions, setsid=True, setsigmask=(), setsigdef=_DEFAULTED
+            os.chdir("/")
+            pid = os.posix_spawn(
+                argv[0],
+                list(argv),
+                {},
+                file_actions=[(os.POSIX_SPAWN_DUP2, stdin, 0), (os.POSIX_SPAWN_DUP2, stdout, 1), null],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=_SIGNALS,
             )
         finally:
-            if cwd is not None:
-                os.fchdir(self._home)
+            os.fchdir(self._home)
             resource.setrlimit(RLIMIT_LOCKS, before)
+        self._exits[pid] = on_exit
+        return pid
+
+    def _executed(self, pid: int) -> None:
+        """The child's report came: end of file, or why it could not be executed."""
+        reader, on_exec = self._execs.pop(pid)
+        report = os.read(reader, 16)
+        self.loop.unwatch(reader)
+        os.close(reader)
+        if on_exec is not None:
+            on_exec(int(report or 0))
 
     def has_exits(self) -> bool:
         """Whether a child has ended that was not reaped yet."""
@@ -136,6 +169,8 @@ class Children:
             reaped = True
             on_exit = self._exits.pop(pid, None)
             try:
+                if pid in self._execs:
+                    self._executed(pid)
                 if on_exit is not None:
                     on_exit(status)
                 else:
@@ -145,35 +180,6 @@ class Children:
         if reaped:
             for callback in list(self.after_reap):
                 callback()
-
-
-def _fork_exec(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: str | None,
-    streams: tuple[int, int, int],
-    terminal: str | None,
-    tag: int | None,
-) -> int:
-    """The pid, once exec has succeeded. Raises OSError."""
-    reader, writer = os.pipe()
-    try:
-        # Blocked across the fork: a signal in the child before its dispositions are set would wake this process's loop.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _DEFAULTED)
-        try:
-            pid = os.fork()
-            if pid == 0:
-                _become(argv, env, cwd, streams, terminal, tag, writer)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-            os.close(writer)
-        report = os.read(reader, 16)
-    finally:
-        os.close(reader)
-    if report:
-        os.waitpid(pid, 0)
-        raise OSError(int(report), os.strerror(int(report)))
-    return pid
 
 
 def _become(
@@ -188,8 +194,9 @@ def _become(
     """In the child: arrange everything and exec; never returns."""
     try:
         os.setsid()
-        for signum in _DEFAULTED:
-            signal.signal(signum, signal.SIG_DFL)
+        for signum in _SIGNALS:
+            if signal.getsignal(signum) != signal.SIG_DFL:
+                signal.signal(signum, signal.SIG_DFL)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         for number, fd in enumerate(streams):
             if terminal is not None and number > 0:
@@ -214,12 +221,15 @@ def exit_code(status: int) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def signal_group(pgid: int, signum: int) -> None:
-    """Signal a group whose leader is an unreaped child, or which was just seen to have members."""
+def signal_group(pgid: int, signum: int) -> bool:
+    """Signal a group whose leader is an unreaped child, or which was just seen to have members; False for none."""
     try:
         os.killpg(pgid, signum)
-    except (ProcessLookupError, PermissionError):
-        return  # gone, or changed its uid; what is left is looked up anew by whoever asks for the end of it
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # changed its uid; what is left is looked up anew by whoever asks for the end of it
+    return True
 
 
 def signal_child(pid: int, signum: int) -> None:

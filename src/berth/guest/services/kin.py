@@ -68,7 +68,7 @@ class Kin:
             return
         self._turn = self._loop.turn
         self._owned, self._strays, self._helpers = {}, [], []
-        entries = procfs.snapshot()
+        entries = procfs.below(os.getpid()) if self._is_subreaper else procfs.snapshot()
         tree = procfs.children(entries)
         for root in self._roots(entries, tree):
             self._attribute(root, tree)

@@ -70,10 +70,9 @@ class Ladder:
         if not self._leader:
             self.check()
             return
-        if self._parent_only:
+        # Before exec there may be no group yet; the signal waits for the leader then.
+        if self._parent_only or not signal_group(self._leader, self._signum):
             signal_child(self._leader, self._signum)
-        else:
-            signal_group(self._leader, self._signum)
         for entry in entries:
             if self._parent_only or entry.pgid != self._leader:
                 continue
@@ -126,8 +125,8 @@ class Ladder:
         if self._done is None:
             return
         self._is_killing, self._is_held = True, False
-        if self._leader:
-            signal_group(self._leader, signal.SIGKILL)
+        if self._leader and not signal_group(self._leader, signal.SIGKILL):
+            signal_child(self._leader, signal.SIGKILL)
         self._kin.stale()
         kill_all(self._kin.of(self._name))
         self._timer = self._loop.call_later(self._pause, self._look_again)

@@ -5,6 +5,7 @@ Here is what happens to one process; when it may start and what the project does
 
 from __future__ import annotations
 
+import os
 import time
 
 from ..core import wire
@@ -12,7 +13,7 @@ from ..core.children import exit_code, signal_entry
 from ..core.loop import now
 from . import graph
 from .ladder import Ladder
-from .launch import LaunchFailed, adopt_daemon, launch
+from .launch import LaunchFailed, adopt_daemon, launch, not_executed
 from .output import LAST_LINES_SECONDS, Output
 from .readiness import Readiness, command
 
@@ -179,18 +180,38 @@ class Process:
         truncate, self._is_fresh = self._is_fresh and not shares_log, False
         try:
             self.pid, offset = launch(
-                self.definition, self._host, self.output, truncate=truncate, on_exit=self._leader_exited
+                self.definition,
+                self._host,
+                self.output,
+                truncate=truncate,
+                on_exec=self._executed,
+                on_exit=self._leader_exited,
             )
         except LaunchFailed as failure:
-            self.pid, self.exit_code, self.error = 0, failure.code, str(failure)
-            self._move(graph.ERROR, self.error)
+            self._not_launched(failure)
             return
         self._leader = self.pid
         self.readiness.launched(offset)
         if self.definition.is_daemon:
             self._timer = self._host.loop.call_later(self.definition.launch_timeout, self._launch_took_too_long)
-        else:
+
+    def _executed(self, number: int) -> None:
+        """The program took over from the fork, or could not."""
+        if number:
+            self._not_launched(not_executed(self.definition, OSError(number, os.strerror(number))))
+        elif self.state == graph.LAUNCHING and not self.definition.is_daemon:
             self._is_up(graph.RUNNING)
+
+    def _not_launched(self, failure: LaunchFailed) -> None:
+        self._cancel_timer()
+        self._host.kin.leaders.pop(self.pid, None)
+        self.pid, self._leader, self.exit_code, self.error = 0, 0, failure.code, str(failure)
+        self.output.say(self.error)
+        self.readiness.ended(output_is_open=False)
+        if self._ladder is not None:
+            self._ladder.leader_gone()
+        else:
+            self._move(graph.ERROR, self.error)
 
     def _is_up(self, state: str) -> None:
         self._move(state, f"pid {self.pid}")
@@ -216,8 +237,10 @@ class Process:
     # Ending.
 
     def _leader_exited(self, status: int) -> None:
-        self._host.kin.leaders.pop(self.pid, None)
         self._host.kin.stale()
+        if self.state in graph.ENDED:
+            return  # it was never executed
+        self._host.kin.leaders.pop(self.pid, None)
         self._leader = 0
         self.exit_code = exit_code(status)
         if self._ladder is not None:

@@ -105,13 +105,13 @@ def clear_data(row: Workspace) -> None:
 def bring_files(ctx: Context, row: Workspace, config: Config, *, replace: bool) -> None:
     """``.worktreeinclude`` and ``copy_dirs`` of the primary checkout (7.6)."""
     from berth.tools.copies import copy_into, read_includes
+    from berth.tools.git.repository import repository
 
-    if not os.path.isdir(os.path.join(row.repo, ".git")) and not os.path.isfile(os.path.join(row.repo, ".git")):
-        if config.copy_dirs:
-            ctx.say.warning(f"{row.repo} is a bare repository: includes and copy_dirs are skipped")
-        return
     wanted = [*read_includes(os.path.join(row.repo, ".worktreeinclude")), *config.copy_dirs]
     if not wanted:
+        return
+    if repository(row.repo, env=ctx.environ, recorded=lambda _common: row.repo).bare:
+        ctx.say.warning(f"{row.repo} is a bare repository: includes and copy_dirs are skipped")
         return
     excluded = [other.path for other in ctx.registry.of_repository(row.repo)]
     excluded.append(os.path.dirname(row.path) if row.owned else row.path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from berth.errors import BerthError
-from berth.ops.setup.identity import METADATA, check_identity
+from berth.ops.setup.identity import MARKER, METADATA, check_identity
 from berth.ops.setup.planning import drop_plan, runtime_environment
 from berth.ops.setup.stopping import stop_all
 
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from berth.registry import Workspace
     from berth.runtime.base import Runtime
     from berth.spec.config import Config
+    from berth.tools.git.preservation import Work
 
 MOVED_PREFIX = ".berth-removing-"
 
@@ -80,7 +81,7 @@ def begin_removal(held: Held, *, force: bool) -> None:
 def refuse_loss(held: Held, *, force: bool) -> None:
     """Raise what speaks against removing the checkout now: lock, branch elsewhere, strangers inside, unkept work."""
     from berth.tools.git.checkout import current_branch
-    from berth.tools.git.preservation import check_preserved, work_in
+    from berth.tools.git.preservation import check_preserved
     from berth.tools.git.refs import branch_checked_out
     from berth.tools.git.worktrees import lock_reason, locked_error, worktrees
 
@@ -96,16 +97,23 @@ def refuse_loss(held: Held, *, force: bool) -> None:
                 raise branch_checked_out(branch, entry.path)
     if not force:
         refuse_processes_inside(row)
-        work = work_in(
-            row.path,
-            git_dir=row.git_dir,
-            common_dir=row.common_dir,
-            base=row.base,
-            start_commit=row.start_commit or "",
-            own_branch=own_branch(row),
-            env=env,
-        )
-        check_preserved(row.path, common_dir=row.common_dir, work=work, env=env)
+        check_preserved(row.path, common_dir=row.common_dir, work=work_of(held), env=env)
+
+
+def work_of(held: Held) -> Work:
+    """The work in the held workspace, for the preservation test."""
+    from berth.tools.git.preservation import work_in
+
+    row = held.row
+    return work_in(
+        row.path,
+        git_dir=row.git_dir,
+        common_dir=row.common_dir,
+        base=row.base,
+        start_commit=row.start_commit or "",
+        own_branch=own_branch(row),
+        env=held.ctx.environ,
+    )
 
 
 def own_branch(row: Workspace) -> str:
@@ -298,7 +306,8 @@ def delete_moved(row: Workspace, moved: str) -> None:
                 code="identity_mismatch",
                 hint="move it away, then berth done",
             )
-        delete_tree(moved, last=METADATA)
+        facts = os.lstat(moved)
+        delete_tree(moved, last=os.path.join(METADATA, MARKER), identity=(facts.st_dev, facts.st_ino))
 
 
 def identity_of(path: str) -> str:

@@ -11,6 +11,7 @@ import os
 
 from berth.errors import BerthError
 from berth.tools.git import checkout, command, refs, status, worktrees
+from berth.tools.git.insistence import INITIALISING, insist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from berth.tools.git.repository import Repository
 
 PATIENCE_SECONDS = 60.0
-_INITIALISING = "initializing"  # what git writes into the lock of an entry that it is making
 _LOCKS = ("index.lock", "HEAD.lock", "config.worktree.lock")
 
 
@@ -91,7 +91,7 @@ def _clear_empty(path: str) -> None:
 
 def _refuse_users_lock(path: str, admin: str) -> None:
     reason = worktrees.lock_reason(admin)
-    if reason is not None and reason != _INITIALISING:
+    if reason is not None and reason != INITIALISING:
         raise worktrees.locked_error(path, reason)
 
 
@@ -173,8 +173,14 @@ def forget_entry(repo: Repository, path: str, *, env: Mapping[str, str]) -> None
 
     Raises BerthError git_failed.
     """
-    command.output(
-        ["worktree", "remove", "--force", "--force", "--", path], env=env, git_dir=repo.common_dir, cwd=repo.common_dir
+    command.checked(
+        insist(
+            ["worktree", "remove", "--force", "--force", "--", path],
+            env=env,
+            common_dir=repo.common_dir,
+            git_dir=repo.common_dir,
+            cwd=repo.common_dir,
+        )
     )
 
 

@@ -10,6 +10,7 @@ import os
 
 from berth.errors import BerthError
 from berth.tools.git import checkout, command, filters, refs, status, worktrees
+from berth.tools.git.insistence import insist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -89,9 +90,10 @@ def _remove_parents(made: list[str]) -> None:
 
 def _checked_out(repo: Repository, path: str, start: Start, env: Mapping[str, str]) -> Added:
     where = repo.common_dir if repo.bare else repo.path
-    result = command.insist(
+    result = insist(
         ["worktree", "add", "--quiet", "--", path, start.branch],
         env=env,
+        common_dir=repo.common_dir,
         cwd=where,
         git_dir=repo.common_dir if repo.bare else None,
         hooks=True,
@@ -142,9 +144,10 @@ def _roll_back(repo: Repository, path: str, made: Start | None, parents: list[st
     _delete(path)
     if worktrees.admin_dir_of(repo.common_dir, path) is not None:
         # Twice: git locks an entry while it is being initialised.
-        command.run(
+        insist(
             ["worktree", "remove", "--force", "--force", "--", path],
             env=env,
+            common_dir=repo.common_dir,
             git_dir=repo.common_dir,
             cwd=repo.common_dir,
         )
