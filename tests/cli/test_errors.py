@@ -285,7 +285,8 @@ def test_not_ready_at_the_timeout_of_wait(berth: Berth, repo: Path) -> None:
         assert "web" in error["message"]
     finally:
         up.send_signal(signal.SIGINT)
-        assert up.wait(20) == 130
+        up.communicate(timeout=20)
+    assert up.returncode == 130
 
 
 def test_not_running(berth: Berth) -> None:
@@ -371,7 +372,9 @@ def test_cwd_missing_and_absolute_paths_still_work(berth: Berth, tmp_path: Path)
     done = subprocess.run([*shell, "status"], env=berth.environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 4, done.stderr
     assert "Traceback" not in done.stderr
-    done = subprocess.run([*shell, "status", path], env=berth.environment(), capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*shell, "status", path], env=berth.environment(), capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -408,6 +411,7 @@ def test_repository_missing(berth: Berth, repo: Path, tmp_path: Path) -> None:
     for words in (["up", str(path)], ["done", str(path), "--force"]):
         assert berth.fails("repository_missing", *words, cwd=tmp_path)["hint"]
     assert (path / "a.txt").exists()
+    (tmp_path / "moved").rename(repo)
 
 
 def test_worktree_locked_shows_the_reason(berth: Berth, repo: Path) -> None:
@@ -445,7 +449,8 @@ def test_busy_names_the_holder(berth: Berth) -> None:
         assert str(run.pid) in error["message"]
     finally:
         run.send_signal(signal.SIGTERM)
-        assert run.wait(20) == 143
+        run.communicate(timeout=20)
+    assert run.returncode == 143
 
 
 def test_inside_run_and_inside_service(berth: Berth, repo: Path) -> None:

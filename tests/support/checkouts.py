@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from berth.tools.git import creation, refs, repository, worktrees
-
 from support.repos import git
 
 

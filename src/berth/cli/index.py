@@ -14,6 +14,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "run a command inside the workspace"),
     "done": ("workspace", "put the workspace away, if its work is kept elsewhere"),
     "reset": ("workspace", "start over with an empty data directory"),
+    "gc": ("workspace", "put away what nobody needs any more, machine-wide"),
     "ls": ("workspace", "list the workspaces of this machine"),
     "status": ("workspace", "show one workspace, its processes and what they listen on"),
     "logs": ("workspace", "print what a process wrote"),
@@ -25,6 +26,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "open": ("workspace", "open a port in the browser"),
     "attach": ("workspace", "print the environment, for eval"),
     "plan": ("workspace", "show what a run of the workspace would use"),
+    "init": ("agents", "look at the project and write a berth.yaml for it"),
+    "skill": ("agents", "teach coding agents to use berth"),
+    "hook": ("agents", "turn the worktrees of coding agents into workspaces"),
+    "agents": ("agents", "list the coding agents berth knows and what is installed for each"),
     "doctor": ("workspace", "check git, the registry, the configuration and the supervisor"),
     "schema": ("workspace", "print a JSON Schema"),
     "completion": ("workspace", "print a completion script"),
@@ -33,9 +38,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
 ALIASES = {"list": "ls"}
 
 GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("Work on a task", ("new", "up", "run", "down", "done")),
+    ("Work on a task", ("new", "up", "run", "down", "done", "gc")),
     ("Look", ("ls", "status", "logs", "wait", "ports", "open", "plan")),
     ("Steer", ("start", "stop", "restart", "reset", "adopt", "attach")),
+    ("Set up", ("init", "skill", "hook", "agents")),
     ("Around it", ("doctor", "schema", "completion", "version")),
 )
 

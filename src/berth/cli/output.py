@@ -32,10 +32,11 @@ class Output:
         self.progress: Progress | None = None
         self.configure(json=False, quiet=False, color=True)
 
-    def configure(self, *, json: bool, quiet: bool, color: bool) -> None:
+    def configure(self, *, json: bool, quiet: bool, color: bool, verbose: bool = False) -> None:
         """Make the shared flags count. ``color`` false forbids colour; true leaves it to the environment."""
         self.json = json
         self.quiet = quiet
+        self.verbose = verbose
         self._color_out = wants_color(self._environ, STDOUT, allowed=color) and not json
         self._color_err = wants_color(self._environ, STDERR, allowed=color)
 
@@ -83,6 +84,11 @@ class Output:
         if not self.quiet:
             self.story(f"berth: {text}")
 
+    def detail(self, text: str) -> None:
+        """What only ``-v`` shows."""
+        if self.verbose:
+            self.story(f"berth: {text}")
+
     def warning(self, text: str) -> None:
         """Something the user should act on; never dropped."""
         mark = "warning:"
@@ -105,6 +111,15 @@ class Output:
             _write(STDERR, encode(text + "\n"))
         except OSError:
             return  # nobody reads the story; the action goes on
+
+    def raw_story(self, data: bytes) -> None:
+        """Output of hooks, git and filters, passed on to stderr as it comes."""
+        if self.progress is not None:
+            self.progress.clear()
+        try:
+            _write(STDERR, data)
+        except OSError:
+            return  # nobody reads it; the hook goes on
 
     def error(self, error: BerthError) -> None:
         """A failure: ``berth: message`` and ``hint: …`` on stderr, or one document on stdout with ``--json``."""

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from berth.cli.app import App, Flags
 
 
+_LITERAL = "\0"  # before a word that follows ``--``: the parser for interleaved words would take -x for an option
+
+
 class HelpAsked(Exception):
     """``-h`` was given; ``text`` is the help."""
 
@@ -50,8 +53,16 @@ class Parser(argparse.ArgumentParser):
         raise BerthError(message, code="usage", hint=f"{self.prog} -h")
 
     def words(self, argv: Sequence[str]) -> argparse.Namespace:
-        """Parse. Raises BerthError (usage) and HelpAsked."""
-        return self.parse_intermixed_args(list(argv))
+        """Parse. Raises BerthError (usage) and HelpAsked. What follows ``--`` is never an option."""
+        options, rest = list(argv), []
+        if "--" in options:
+            at = options.index("--")
+            options, rest = options[:at], [_LITERAL + word for word in options[at + 1 :]]
+        found = self.parse_intermixed_args([*options, *rest])
+        for name, value in vars(found).items():
+            if isinstance(value, str):
+                setattr(found, name, value.removeprefix(_LITERAL))
+        return found
 
     def note_flag(self, word: str) -> None:
         """One of the shared flags was given behind the command's name."""
@@ -73,6 +84,31 @@ class Command:
         self.configure = configure
         self.execute = execute
         self.example = example
+
+
+def perform(app: App, name: str, command: Command, words: Sequence[str], *, summary: str) -> int:
+    """Parse ``words`` for the command called ``name`` and run it; returns the exit status."""
+    try:
+        arguments = made(app, name, command, summary=summary).words(words)
+    except HelpAsked as help_text:
+        app.out.text(help_text.text)
+        return 0
+    app.apply_flags()
+    if getattr(arguments, "schema", False):
+        from berth.spec.schemas import schema
+
+        app.out.document(schema(name))
+        return 0
+    app.context.no_wait = getattr(arguments, "no_wait", False)
+    return command.execute(app, arguments)
+
+
+def made(app: App, name: str, command: Command, *, summary: str) -> Parser:
+    """The parser of one command, with the flags that every command has."""
+    parser = Parser(name, summary=summary, example=command.example, flags=app.flags)
+    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of this command's output")
+    command.configure(parser)
+    return parser
 
 
 class _Help(argparse.Action):

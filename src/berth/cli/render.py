@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from berth.ops.gc import Collected
+    from berth.ops.inspect import Ports
     from berth.ops.retire import Done
     from berth.ops.setup.describe import View
 
@@ -46,7 +48,7 @@ def process_line(process: Mapping[str, Any]) -> str:
     )
 
 
-def port_lines(view: View) -> str:
+def port_lines(view: View | Ports) -> str:
     """Per port, sorted by name: name, port, address, URL."""
     return "\n".join(
         f"{name}\t{port}\thttp://127.0.0.1:{port}\t{view.urls[name]}" for name, port in sorted(view.ports.items())
@@ -83,6 +85,15 @@ def done_lines(result: Done) -> str:
         lines.append(f"branch deleted {result.branch}")
     lines += [f"branch kept {branch}" for branch in result.branches_kept]
     return "\n".join(lines)
+
+
+def gc_lines(found: Collected) -> str:
+    """``kind<TAB>slug<TAB>bytes<TAB>reason`` per action."""
+    if not found.actions:
+        return "nothing to collect"
+    return "\n".join(
+        f"{action.kind}\t{action.slug or '-'}\t{action.bytes}\t{_one_line(action.reason)}" for action in found.actions
+    )
 
 
 def _one_line(text: str) -> str:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from berth.cli.app import App
+    from berth.cli.parser import Parser
 
 EXAMPLE = """berth run npm test
 berth run -w feature-a -- pytest -x
@@ -36,6 +37,23 @@ flags of every command:
   --no-color          no colour
 
 The exit code is the command's own; 128+n when signal n ended it; 127 not found; 126 not executable."""
+
+
+def parser_of(app: App, name: str) -> Parser:
+    """A parser that says what ``parse`` takes, for completion and manual."""
+    from berth.cli.index import COMMANDS
+    from berth.cli.parser import Command, made
+
+    def configure(parser: Parser) -> None:
+        parser.add_argument(
+            "-w", "--workspace", metavar="ws", help="slug, repo/slug or path; default: the one you are in"
+        )
+        parser.add_argument(
+            "--no-wait", action="store_true", help="fail at once when another command holds the workspace"
+        )
+        parser.add_argument("command", nargs="...", help="the command and its arguments, passed on as they are")
+
+    return made(app, name, Command(configure, lambda _app, _words: 0, example=EXAMPLE), summary=COMMANDS[name][1])
 
 
 class Words:

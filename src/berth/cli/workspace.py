@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from berth.cli.index import COMMANDS as LINES
-from berth.cli.parser import Command, HelpAsked, Parser
+from berth.cli.parser import Command, Parser, made, perform
 from berth.cli.render import block, list_rows, port_lines, status_lines
 
 TYPE_CHECKING = False
@@ -16,29 +16,12 @@ if TYPE_CHECKING:
 
 def execute(app: App, name: str, words: Sequence[str]) -> int:
     """Parse ``words`` with the parser of command ``name`` and run it; returns the exit status."""
-    command = COMMANDS[name]
-    try:
-        arguments = parser_of(app, name).words(words)
-    except HelpAsked as help_text:
-        app.out.text(help_text.text)
-        return 0
-    app.apply_flags()
-    if getattr(arguments, "schema", False):
-        from berth.spec.schemas import schema
-
-        app.out.document(schema(name))
-        return 0
-    app.context.no_wait = getattr(arguments, "no_wait", False)
-    return command.execute(app, arguments)
+    return perform(app, name, COMMANDS[name], words, summary=LINES[name][1])
 
 
 def parser_of(app: App, name: str) -> Parser:
-    """The parser of one command."""
-    command = COMMANDS[name]
-    parser = Parser(name, summary=LINES[name][1], example=command.example, flags=app.flags)
-    parser.add_argument("--schema", action="store_true", help="print the JSON Schema of this command's output")
-    command.configure(parser)
-    return parser
+    """The parser of one command, for completion and manual."""
+    return made(app, name, COMMANDS[name], summary=LINES[name][1])
 
 
 # -- arguments ------------------------------------------------------------------------------------------------------
@@ -106,6 +89,10 @@ def _open(parser: Parser) -> None:
 
 def _doctor(parser: Parser) -> None:
     parser.add_argument("--fix", action="store_true", help="repair what is certain; destroys nothing")
+
+
+def _gc(parser: Parser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
 
 
 def _schema(parser: Parser) -> None:
@@ -213,32 +200,14 @@ def logs(app: App, args: argparse.Namespace) -> int:
     from berth.ops import supervise
 
     log = supervise.logs(app.context, args.process, args.workspace, tail=args.tail)
-    if not args.follow:
-        if app.out.json:
-            lines = [line.decode("utf-8", "replace") for block_of in log.lines() for line in block_of]
-            app.out.document({"process": args.process, "lines": lines})
-        else:
-            for block_of in log.lines():
-                app.out.raw(readable(b"".join(line + b"\n" for line in block_of)))
+    if not args.follow and app.out.json:
+        app.out.document({"process": args.process, "lines": list(log.lines())})
         return 0
-    for block_of in log.follow():
-        if app.out.json:
-            for line in block_of:
-                app.out.raw(document_bytes({"line": line.decode("utf-8", "replace")}, lines=True))
-        else:
-            app.out.raw(readable(b"".join(line + b"\n" for line in block_of)))
+    for line in log.follow() if args.follow else log.lines():
+        app.out.raw(document_bytes({"line": line}, lines=True) if app.out.json else line.encode() + b"\n")
         if app.out.closed:
             break
     return 0
-
-
-def readable(data: bytes) -> bytes:
-    """Bytes with what is not UTF-8 replaced by U+FFFD."""
-    try:
-        data.decode()
-    except UnicodeDecodeError:
-        return data.decode("utf-8", "replace").encode()
-    return data
 
 
 def ls(app: App, args: argparse.Namespace) -> int:
@@ -287,8 +256,12 @@ def open_port(app: App, args: argparse.Namespace) -> int:
     from berth.ops import inspect
 
     target = inspect.open_port(app.context, args.port, args.workspace)
-    _show(app, target.document(), lambda: target.url)
-    target.launch()
+    if app.out.json:
+        target.launch()
+        app.out.document(target.document())
+    else:
+        app.out.text(target.url)
+        target.launch()
     return 0
 
 
@@ -307,6 +280,17 @@ def done(app: App, args: argparse.Namespace) -> int:
     with app.progress():
         result = retire.done(app.context, args.workspace, force=args.force)
     return _show(app, result.document(), lambda: done_lines(result))
+
+
+def gc(app: App, args: argparse.Namespace) -> int:
+    from berth.cli.render import gc_lines
+    from berth.ops import gc as collector
+
+    with app.progress():
+        found = collector.gc(app.context, dry_run=args.dry_run)
+    for warning in found.warnings:
+        app.out.warning(warning)
+    return _show(app, found.document(), lambda: gc_lines(found))
 
 
 def doctor(app: App, args: argparse.Namespace) -> int:
@@ -340,7 +324,7 @@ def schema(app: App, args: argparse.Namespace) -> int:
 def completion(app: App, args: argparse.Namespace) -> int:
     from berth.cli.completion import script
 
-    text = script(args.shell)
+    text = script(app, args.shell)
     return _show(app, {"shell": args.shell, "script": text}, lambda: text)
 
 
@@ -380,6 +364,7 @@ COMMANDS: dict[str, Command] = {
     "open": Command(_open, open_port, example="berth open web -w feature-a"),
     "reset": Command(_locking, reset, example="berth reset feature-a"),
     "done": Command(_done, done, example="berth done feature-a"),
+    "gc": Command(_gc, gc, example="berth gc --dry-run"),
     "doctor": Command(_doctor, doctor, example="berth doctor --fix"),
     "schema": Command(_schema, schema, example="berth schema config > berth.schema.json"),
     "completion": Command(_completion, completion, example='eval "$(berth completion bash)"'),

@@ -7,21 +7,21 @@ import uuid
 
 from berth.errors import BerthError
 from berth.ops.setup.configuration import load, parse
-from berth.ops.setup.context import Context
+from berth.ops.setup.creation import create_checkout
 from berth.ops.setup.describe import View, view
 from berth.ops.setup.identity import METADATA, read_marker, write_marker
-from berth.ops.setup.lifecycle import Held
+from berth.ops.setup.lifecycle import Held, refuse_inside_service
 from berth.ops.setup.locate import current_directory
 from berth.ops.setup.planning import runtime_environment, write_plan
 from berth.ops.setup.prepare import is_incomplete, make_data, prepare, settle, write_env_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from berth.ops.setup.context import Context
     from berth.registry import Workspace
     from berth.spec.config import Config
+    from berth.tools.git.refs import Start
     from berth.tools.git.repository import Repository
-
-BRANCH_PREFIX = "berth/"
 
 
 class Made:
@@ -47,12 +47,13 @@ def new(ctx: Context, slug: str, *, base: str | None = None, used: bool = False)
     repo = repository_here(ctx)
     primary = primary_configuration(ctx, repo)
     path = workspace_path(repo, primary, slug)
+    refuse_inside_service(ctx, registered(ctx, repo, slug, path), "new")
     with Held(ctx, "new", path, words=f"berth new {slug}") as held:
         row = registered(ctx, repo, slug, held.path)
         if row is not None:
             held.row = row
             return resume(held, base)
-        register(held, repo, primary, slug, base=base)
+        create_checkout(held, repo, register(held, repo, primary, slug, base=base))
         settle(held)
         return Made("created", view(ctx, held.row, env=True))
 
@@ -75,14 +76,23 @@ def resume(held: Held, base: str | None) -> Made:
     return Made(outcome, view(held.ctx, held.row, env=True))
 
 
-def register(held: Held, repo: Repository, primary: Config, slug: str, *, base: str | None) -> None:
+def register(held: Held, repo: Repository, primary: Config, slug: str, *, base: str | None) -> Start:
     """Steps 2 to 6 of 7.2: everything is looked at, then one transaction writes row and ports (phase ``creating``)."""
-    from berth.tools.git.refs import plan_start
+    from berth.tools.git.refs import resolve_base, starting_point
+    from berth.tools.git.worktrees import worktrees
 
-    ctx = held.ctx
+    ctx, env = held.ctx, held.ctx.environ
     refuse_what_is_there(ctx, repo, held.path)
     ctx.say.step("resolving the base")
-    start = plan_start(repo, branch=BRANCH_PREFIX + slug, base=base, default=primary.base, env=ctx.environ)
+    name = base if base is not None else primary.base
+    start = starting_point(
+        repo,
+        slug,
+        base=resolve_base(repo, name, env=env),
+        base_given=base is not None,
+        entries=worktrees(repo.common_dir, env=env),
+        env=env,
+    )
     for note in start.notes:
         ctx.say.note(note)
     config = configuration_at(ctx, repo, start.commit)
@@ -97,8 +107,8 @@ def register(held: Held, repo: Repository, primary: Config, slug: str, *, base: 
             "repo": repo.path,
             "common_dir": repo.common_dir,
             "git_dir": "",
-            "branch": BRANCH_PREFIX + slug,
-            "base": start.base,
+            "branch": start.branch,
+            "base": name,
             "start_commit": start.start_commit,
             "ownership": "berth-created",
             "phase": "creating",
@@ -106,18 +116,36 @@ def register(held: Held, repo: Repository, primary: Config, slug: str, *, base: 
             "last_used_at": now,
         },
     )
+    return start
 
 
 def insert(ctx: Context, config: Config, values: dict[str, object]) -> Workspace:
     """Register a workspace with free ports for every declared name, in one transaction. Raises ports_exhausted."""
     from berth.spec.contract import Contract
-    from berth.tools.ports import choose
 
     runtime, listen = Contract.of(config).record()
     return ctx.registry.insert(
         {**values, "runtime": runtime, "listen": listen},
-        lambda taken: choose(config.ports, taken=taken, listen=config.listen, environ=ctx.environ),
+        lambda taken: choose_ports(ctx, config, taken),
     )
+
+
+def choose_ports(ctx: Context, config: Config, taken: set[int]) -> dict[str, int]:
+    """A free port for each declared name, in declaration order, none of ``taken``. Raises ports_exhausted."""
+    from berth.spec import ports as rules
+    from berth.tools.ports import ephemeral_range, is_free
+
+    limits = rules.port_range(ctx.environ)
+    avoided = taken | set(config.listen.values())
+    candidates = rules.candidates(limits, ephemeral_from=ephemeral_range()[0])
+    free = (port for port in candidates if port not in avoided and is_free(port))
+    chosen = {}
+    for name in config.ports:
+        port = next(free, None)
+        if port is None:
+            raise rules.exhausted(limits, name)
+        chosen[name] = port
+    return chosen
 
 
 def adopt(ctx: Context, path: str | None, *, setup: bool = False) -> View:
@@ -132,6 +160,7 @@ def adopt(ctx: Context, path: str | None, *, setup: bool = False) -> View:
     top = toplevel_of(start)
     assert top is not None
     refuse_line_breaks(top)
+    refuse_inside_service(ctx, ctx.registry.by_path(top), "adopt")
     with Held(ctx, "adopt", top, words=f"berth adopt {top}") as held:
         found = target(top, repo=repo, env=ctx.environ)
         row = ctx.registry.by_path(top)
@@ -256,7 +285,9 @@ def registered(ctx: Context, repo: Repository, slug: str, path: str) -> Workspac
         if row.common_dir == repo.common_dir:
             if row.path != path:
                 raise BerthError(
-                    f"{slug} is registered at {row.path}", code="path_exists", hint=f"berth up {row.path}, or another slug"
+                    f"{slug} is registered at {row.path}",
+                    code="path_exists",
+                    hint=f"berth up {row.path}, or another slug",
                 )
             return row
     return None
@@ -275,4 +306,3 @@ def refuse_what_is_there(ctx: Context, repo: Repository, path: str) -> None:
             code="checkout_missing",
             hint=f"move it back, or git worktree remove {path}",
         )
-

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from berth.ops.setup.context import Context
 
+FAILS_AT_ONCE_SECONDS = 0.3
 PREFERRED_PORTS = ("web", "frontend", "ui", "http", "api")
 
 
@@ -101,6 +102,24 @@ class Target:
     def document(self) -> dict[str, Any]:
         """The JSON object of ``open``."""
         return {"url": self.url, "address": self.address, "port": self.port}
+
+    def launch(self) -> None:
+        """Hand the URL to the desktop's launcher without waiting for it. Raises open_failed, with the URL."""
+        import sys
+
+        from berth.spec.environment import inherited
+        from berth.tools import proc
+
+        launcher = "open" if sys.platform == "darwin" else "xdg-open"
+        failure = BerthError(
+            f"{launcher} cannot open {self.url}", code="open_failed", hint=f"open {self.url} or {self.address} yourself"
+        )
+        try:
+            pid = proc.spawn([launcher, self.url], env=inherited(self._environ), session=True)
+        except proc.ExecFailed:
+            raise failure from None
+        if proc.ended_badly(pid, within_seconds=FAILS_AT_ONCE_SECONDS):
+            raise failure
 
 
 def open_port(ctx: Context, name: str | None, argument: str | None) -> Target:

@@ -7,6 +7,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any, Protocol
 
+    class Say(Protocol):
+        """Somebody to tell the story to; ``raw_story`` takes the output of hooks as it comes."""
+
+        def note(self, text: str) -> None: ...
+        def warning(self, text: str) -> None: ...
+        def raw_story(self, data: bytes) -> None: ...
+
     class Runtime(Protocol):
         """Where a workspace's hooks, services and commands run. Made for one registry row; keeps no state.
 
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
         def ready(self) -> list[str]:
             """Make the place where things run exist, and return lasting warnings (container: create, start, check)."""
 
-        def require_known(self) -> None:
+        def require_known(self) -> object:
             """Raise state_unknown unless it is certain what runs."""
 
         def sweep(self) -> list[dict[str, Any]]:
@@ -40,16 +47,19 @@ if TYPE_CHECKING:
             """``start``, ``stop`` or ``restart`` one process; returns its JSON object."""
 
         def wait(self, timeout_seconds: float) -> None:
-            """Wait until every process is settled."""
+            """Wait until every process is settled; raises process_failed, not_ready, not_running, state_unknown."""
 
-        def lines(self, process: str, *, tail: int | None) -> Iterator[list[bytes]]:
-            """What the process wrote since it was last started, in blocks of lines."""
+        def wait_patiently(self, timeout_seconds: float) -> None:
+            """As ``wait``, but first wait for the supervisor itself to be there."""
 
-        def follow(self, process: str, *, tail: int | None) -> Iterator[list[bytes]]:
+        def known_processes(self) -> list[str]:
+            """The names of the processes that ``logs`` and ``steer`` know, sorted."""
+
+        def lines(self, process: str, *, tail: int | None) -> Iterator[str]:
+            """What the process wrote since it was last started, line by line."""
+
+        def follow(self, process: str, *, tail: int | None) -> Iterator[str]:
             """The same, and then what it writes, until the supervisor stops."""
-
-        def execute(self, argv: Sequence[str], *, env: Mapping[str, str], stdout_to_stderr: bool) -> Ended:
-            """Run a command with berth's own streams."""
 
 
 class Launch:
@@ -59,7 +69,9 @@ class Launch:
 
     __slots__ = ("definition", "env", "names", "timeout_seconds")
 
-    def __init__(self, *, definition: bytes, names: Sequence[str], env: Mapping[str, str], timeout_seconds: float) -> None:
+    def __init__(
+        self, *, definition: bytes, names: Sequence[str], env: Mapping[str, str], timeout_seconds: float
+    ) -> None:
         self.definition = definition
         self.names = list(names)
         self.env = dict(env)
@@ -96,31 +108,7 @@ class Stopped:
 
     __slots__ = ("stopped", "terminated", "was_running")
 
-    def __init__(
-        self, *, was_running: bool, stopped: list[str], terminated: list[dict[str, Any]]
-    ) -> None:
+    def __init__(self, *, was_running: bool, stopped: list[str], terminated: list[dict[str, Any]]) -> None:
         self.was_running = was_running
         self.stopped = stopped
         self.terminated = terminated
-
-
-class Ended:
-    """How a command of ``run`` ended: its ``argv``, ``exit_status`` for berth, ``signal`` that ended it, duration."""
-
-    __slots__ = ("argv", "duration_seconds", "exit_status", "signal")
-
-    def __init__(self, argv: Sequence[str], *, exit_status: int, signal: int | None, duration_seconds: float) -> None:
-        self.argv = list(argv)
-        self.exit_status = exit_status
-        self.signal = signal
-        self.duration_seconds = duration_seconds
-
-    def document(self) -> dict[str, Any]:
-        """The JSON object of ``run``."""
-        return {
-            "argv": self.argv,
-            "exit_code": self.exit_status,
-            "signal": self.signal,
-            "duration_seconds": self.duration_seconds,
-        }
-

@@ -18,6 +18,7 @@ from berth import __version__
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Any
 
 MAGIC = "berth-plan"
 FRESH_SECONDS = 2.0  # a file changed more recently may change again within its timestamp's grain
@@ -40,6 +41,7 @@ class PreparedPlan:
         "engine",
         "environment",
         "git_dir",
+        "host_view",
         "lock_key",
         "path",
         "ports",
@@ -60,6 +62,7 @@ class PreparedPlan:
         backend: str,
         engine: Sequence[str],
         environment: Mapping[str, str],
+        host_view: Mapping[str, str] | None = None,
         processes: Sequence[str],
         ports: Sequence[str],
         document: str,
@@ -73,6 +76,7 @@ class PreparedPlan:
         self.backend = backend
         self.engine = list(engine)
         self.environment = dict(environment)
+        self.host_view = dict(host_view or {})
         self.processes = list(processes)
         self.ports = list(ports)
         self.document = document
@@ -156,7 +160,7 @@ def save(home: str, plan: PreparedPlan) -> str | None:
     for field in _LISTS:
         for value in getattr(plan, field):
             words += [field, value]
-    for prefix, mapping in (("environment", plan.environment), ("stamp", plan.stamps)):
+    for prefix, mapping in (("environment", plan.environment), ("host", plan.host_view), ("stamp", plan.stamps)):
         for key, value in mapping.items():
             words += [f"{prefix}:{key}", value]
     directory = os.path.join(home, "plans")
@@ -201,18 +205,22 @@ def _decode(words: Sequence[str]) -> PreparedPlan | None:
     single: dict[str, str] = {}
     lists: dict[str, list[str]] = {name: [] for name in _LISTS}
     environment: dict[str, str] = {}
+    host_view: dict[str, str] = {}
     seen: dict[str, str] = {}
     for field, value in zip(words[::2], words[1::2], strict=True):
         prefix, colon, key = field.partition(":")
         if prefix == "environment" and colon:
             environment[key] = value
+        elif prefix == "host" and colon:
+            host_view[key] = value
         elif prefix == "stamp" and colon:
             seen[key] = value
         elif field in lists:
             lists[field].append(value)
         else:
             single[field] = value
+    fields: dict[str, Any] = {**single, **lists, "environment": environment, "host_view": host_view, "stamps": seen}
     try:
-        return PreparedPlan(**single, **lists, environment=environment, stamps=seen)
+        return PreparedPlan(**fields)
     except TypeError:
         return None  # another version's fields

@@ -322,6 +322,20 @@ def kill_group(pid: int) -> None:
             continue  # gone already, or a program that changed its uid: its leader is signalled in any case
 
 
+def ended_badly(pid: int, *, within_seconds: float) -> bool:
+    """Whether our child ``pid`` ends with a failure in that time; one that goes on is left to itself."""
+    import select
+
+    descriptor = _exit_descriptor(pid)
+    if descriptor >= 0:
+        try:
+            if not select.select([descriptor], [], [], within_seconds)[0]:
+                return False
+        finally:
+            os.close(descriptor)
+    return os.waitpid(pid, os.WNOHANG)[1] != 0
+
+
 def _exit_descriptor(pid: int) -> int:
     """A descriptor that becomes readable when ``pid`` ends, or -1 where the kernel has none."""
     try:

@@ -66,3 +66,21 @@ def boot_id() -> str:
     """The name of this boot."""
     lines = _ask("sysctl", "-n", "kern.bootsessionuuid")
     return lines[0].strip() if lines else "-"
+
+
+def inside(directory: str) -> list[int]:
+    """The processes whose cwd is ``directory`` or below it; empty where ``lsof`` is missing (workspaces.md 15)."""
+    from berth.tools import proc
+
+    found: list[int] = []
+    pid = 0
+    try:
+        lines = _ask("lsof", "-a", "-d", "cwd", "-u", str(os.getuid()), "-F", "pn")
+    except proc.ExecFailed:
+        return []
+    for line in lines:
+        if line.startswith("p"):
+            pid = int(line[1:])
+        elif line[1:] == directory or line[1:].startswith(directory.rstrip("/") + "/"):
+            found.append(pid)
+    return found

@@ -10,7 +10,7 @@ import os
 import resource
 
 from . import procfs
-from .loop import signal
+from .loop import READ, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from .loop import Loop
 
 RLIMIT_LOCKS = 10
-_DEFAULTED = [number for number in range(1, signal.NSIG) if number not in (signal.SIGKILL, signal.SIGSTOP)]
+_SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
 
 
 def set_tag(tag: int) -> bool:
@@ -32,6 +32,14 @@ def set_tag(tag: int) -> bool:
     return True
 
 
+def default_signals() -> None:
+    """Give every signal its default disposition, but those that the interpreter ignores for good reason."""
+    for signum in _SIGNALS:
+        if signum not in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", 0)) and signal.getsignal(signum) == signal.SIG_IGN:
+            signal.signal(signum, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
 class Children:
     """Spawns and reaps. ``on_orphan(pid, status)`` hears of reaped processes that were not spawned here;
     every callable in ``after_reap`` is called once per batch of exits."""
@@ -41,9 +49,11 @@ class Children:
         self.on_orphan: Callable[[int, int], None] = lambda pid, status: None
         self.after_reap: list[Callable[[], None]] = []
         self._exits: dict[int, Callable[[int], None]] = {}
+        self._home = os.open(".", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        self._execs: dict[int, tuple[int, Callable[[int], None] | None]] = {}
         self._sweep: set[int] = set()
-        self._home = os.open(".", os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_DIRECTORY", 0))
         loop.on_signal(signal.SIGCHLD, self.reap)
+        default_signals()
 
     def __contains__(self, pid: int) -> bool:
         return pid in self._exits
@@ -54,6 +64,7 @@ class Children:
         *,
         env: Mapping[str, str],
         on_exit: Callable[[int], None],
+        on_exec: Callable[[int], None] | None = None,
         cwd: str | None = None,
         stdin: int = -1,
         stdout: int = -1,
@@ -62,36 +73,79 @@ class Children:
         tag: int | None = None,
         sweep_group: bool = False,
     ) -> int:
-        """Start ``argv`` (its first word a path) and return the pid; ``on_exit(status)`` once it is reaped.
+        """Start ``argv`` (its first word a path) and return the pid at once. Raises OSError when there is no process.
 
-        -1 stands for /dev/null. ``terminal`` is the path of a terminal that becomes its controlling one and its output.
-        ``sweep_group``: what is left of its group is killed when it ends. Raises OSError: the kernel's reason.
+        ``on_exec(0)`` once it is executed, ``on_exec(errno)`` when it cannot be; then ``on_exit(status)`` once it is
+        reaped, with exit code 127 where it was not executed. -1 stands for /dev/null. ``terminal`` is the path of a
+        terminal that becomes its controlling one and its output. ``sweep_group``: what is left of its group is killed
+        when it ends.
         """
-        before = resource.getrlimit(RLIMIT_LOCKS) if tag is not None else None
+        reader, writer = os.pipe()
         try:
-            if tag is not None and before is not None:
-                resource.setrlimit(RLIMIT_LOCKS, (tag, before[1]))
-            if cwd is not None:
-                os.chdir(cwd)
-            # The state of this one thread is the child's: posix_spawn can set neither (bpo-35537).
-            pid = os.posix_spawn(
-                argv[0],
-                list(argv),
-                dict(env),
-                file_actions=_file_actions(stdin, stdout, stderr, terminal),
-                setsid=True,
-                setsigmask=(),
-                setsigdef=_DEFAULTED,
-            )
+            # Blocked across the fork: a signal in the child before its dispositions are set would wake our loop.
+            mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+            try:
+                pid = os.fork()
+                if pid == 0:
+                    _become(argv, env, cwd, (stdin, stdout, stderr), terminal, tag, writer)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        except OSError:
+            os.close(reader)
+            raise
         finally:
-            if cwd is not None:
-                os.fchdir(self._home)
-            if before is not None:
-                resource.setrlimit(RLIMIT_LOCKS, before)
+            os.close(writer)
         self._exits[pid] = on_exit
+        self._execs[pid] = reader, on_exec
+        self.loop.watch(reader, READ, lambda events: self._executed(pid))
         if sweep_group:
             self._sweep.add(pid)
         return pid
+
+    def spawn_keeper(
+        self, argv: Sequence[str], *, stdin: int, stdout: int, tag: int | None, on_exit: Callable[[int], None]
+    ) -> int:
+        """Start a small program of our own that needs no exactness, in ``/`` and without an environment.
+
+        By posix_spawn, at a third of the price: glibc leaves its two internal signals ignored in the child. It can set
+        neither directory nor limits: for a moment this one thread's are the child's. Raises OSError.
+        """
+        before = resource.getrlimit(RLIMIT_LOCKS)
+        null = os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_RDWR, 0
+        try:
+            if tag is not None:
+                resource.setrlimit(RLIMIT_LOCKS, (tag, before[1]))
+            os.chdir("/")
+            pid = os.posix_spawn(
+                argv[0],
+                list(argv),
+                {},
+                file_actions=[(os.POSIX_SPAWN_DUP2, stdin, 0), (os.POSIX_SPAWN_DUP2, stdout, 1), null],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=_SIGNALS,
+            )
+        finally:
+            os.fchdir(self._home)
+            resource.setrlimit(RLIMIT_LOCKS, before)
+        self._exits[pid] = on_exit
+        return pid
+
+    def _executed(self, pid: int) -> None:
+        """The child's report came: end of file, or why it could not be executed."""
+        reader, on_exec = self._execs.pop(pid)
+        report = os.read(reader, 16)
+        self.loop.unwatch(reader)
+        os.close(reader)
+        if on_exec is not None:
+            on_exec(int(report or 0))
+
+    def has_exits(self) -> bool:
+        """Whether a child has ended that was not reaped yet."""
+        try:
+            return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return False
 
     def adopt(self, pid: int, on_exit: Callable[[int], None]) -> None:
         """Hear of the exit of a process that became a child by reparenting."""
@@ -115,6 +169,8 @@ class Children:
             reaped = True
             on_exit = self._exits.pop(pid, None)
             try:
+                if pid in self._execs:
+                    self._executed(pid)
                 if on_exit is not None:
                     on_exit(status)
                 else:
@@ -126,17 +182,38 @@ class Children:
                 callback()
 
 
-def _file_actions(stdin: int, stdout: int, stderr: int, terminal: str | None) -> list[tuple[object, ...]]:
-    actions: list[tuple[object, ...]] = []
-    for number, fd in enumerate((stdin, stdout, stderr)):
-        if terminal is not None and number > 0:
-            # setsid comes before the file actions, so the first terminal opened becomes the controlling one.
-            actions.append((os.POSIX_SPAWN_OPEN, number, terminal, os.O_RDWR, 0))
-        elif fd >= 0:
-            actions.append((os.POSIX_SPAWN_DUP2, fd, number))
-        else:
-            actions.append((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0))
-    return actions
+def _become(
+    argv: Sequence[str],
+    env: Mapping[str, str],
+    cwd: str | None,
+    streams: tuple[int, int, int],
+    terminal: str | None,
+    tag: int | None,
+    report: int,
+) -> None:
+    """In the child: arrange everything and exec; never returns."""
+    try:
+        os.setsid()
+        for signum in _SIGNALS:
+            if signal.getsignal(signum) != signal.SIG_DFL:
+                signal.signal(signum, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        for number, fd in enumerate(streams):
+            if terminal is not None and number > 0:
+                # The first terminal that the leader of a session opens becomes its controlling one.
+                fd = os.open(terminal, os.O_RDWR)
+            elif fd < 0:
+                fd = os.open(os.devnull, os.O_RDWR)
+            os.dup2(fd, number)
+        if cwd is not None:
+            os.chdir(cwd)
+        if tag is not None:
+            resource.setrlimit(RLIMIT_LOCKS, (tag, resource.getrlimit(RLIMIT_LOCKS)[1]))
+        os.execve(argv[0], list(argv), dict(env))  # noqa: S606  # no shell on purpose
+    except OSError as error:
+        os.write(report, b"%d" % (error.errno or 1))
+    finally:
+        os._exit(127)
 
 
 def exit_code(status: int) -> int:
@@ -144,12 +221,15 @@ def exit_code(status: int) -> int:
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def signal_group(pgid: int, signum: int) -> None:
-    """Signal a group whose leader is an unreaped child, or which was just seen to have members."""
+def signal_group(pgid: int, signum: int) -> bool:
+    """Signal a group whose leader is an unreaped child, or which was just seen to have members; False for none."""
     try:
         os.killpg(pgid, signum)
-    except (ProcessLookupError, PermissionError):
-        return  # gone, or changed its uid; what is left is looked up anew by whoever asks for the end of it
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # changed its uid; what is left is looked up anew by whoever asks for the end of it
+    return True
 
 
 def signal_child(pid: int, signum: int) -> None:
@@ -179,6 +259,18 @@ def signal_entry(entry: procfs.Entry, signum: int) -> bool:
     finally:
         os.close(fd)
     return True
+
+
+def kill_all(entries: Sequence[procfs.Entry]) -> None:
+    """KILL processes that were just seen below this one, and the groups they are in.
+
+    A group as a whole, so that who forks meanwhile does not get away. It is ours: a group lies in one session, and
+    every session below this process was begun below it.
+    """
+    for group in {entry.pgid for entry in entries} - {os.getpgrp(), 0}:
+        signal_group(group, signal.SIGKILL)
+    for entry in entries:
+        signal_entry(entry, signal.SIGKILL)
 
 
 def _signal_checked(entry: procfs.Entry, signum: int) -> bool:

@@ -64,6 +64,7 @@ class Command:
                 stdout=writer,
                 stderr=writer,
                 tag=tag,
+                on_exec=self._executed,
                 on_exit=self._ended,
                 sweep_group=True,
             )
@@ -95,6 +96,10 @@ class Command:
         self._output = (self._output + block)[-KEPT_OUTPUT:]
         if not block:
             self._loop.unwatch(self._reader)
+
+    def _executed(self, number: int) -> None:
+        if number:
+            self._finish(False, f"could not be run: {os.strerror(number)}")
 
     def _expired(self) -> None:
         signal_group(self.pid, signal.SIGKILL)

@@ -207,18 +207,17 @@ class Server:
             return
 
     def _accept(self, events: int) -> None:
-        try:
-            fd, _ = self._listener._accept()  # type: ignore[attr-defined]  # the public one builds a socket.socket
-        except BlockingIOError:
-            return
-        except OSError as error:
-            self._log.once(f"cannot accept a client: {error.strerror}")
-            self.loop.unwatch(self._listener.fileno())
-            self.loop.call_later(ACCEPT_PAUSE_SECONDS, self._listen_again)
-            return
-        self._clients.append(Client(fd, self))
-        if len(self._clients) >= CLIENTS:
-            self.loop.unwatch(self._listener.fileno())
+        while len(self._clients) < CLIENTS:
+            try:
+                fd, _ = self._listener._accept()  # type: ignore[attr-defined]  # the public one builds a socket.socket
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._log.once(f"cannot accept a client: {error.strerror}")
+                self.loop.call_later(ACCEPT_PAUSE_SECONDS, self._listen_again)
+                break
+            self._clients.append(Client(fd, self))
+        self.loop.unwatch(self._listener.fileno())
 
     def _listen_again(self) -> None:
         if self._listener.fileno() >= 0 and len(self._clients) < CLIENTS:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from ..core import procfs
-from ..core.children import signal_entry
+from ..core.children import kill_all, signal_entry
 from ..core.loop import now, signal
 from . import graph
 
@@ -46,7 +46,8 @@ class Down:
         loop.call_later(left, self._sweep)
         loop.call_later(left + KEEPERS_AFTER_SECONDS, self._end)
         for process in self._project.processes.values():
-            if process.state in (graph.PENDING, graph.RESTARTING):
+            # At once: what waits, what already ends (for good now), and what an ended one left behind.
+            if process.state not in (*graph.UP, graph.LAUNCHING):
                 process.stop(self._project.changed)
         self.advance()
 
@@ -97,7 +98,9 @@ class Down:
                     f"left below the supervisor: {entry.pid} ({procfs.command(entry.pid)}), signal {self._signum}"
                 )
                 signal_entry(entry, self._signum)
-        if left:
+        if self._signum == signal.SIGKILL:
+            kill_all(left)
+        if left or not self._host.kin.is_sure:
             if self._timer is not None:
                 self._timer.cancel()
             self._timer = self._host.loop.call_later(LOOK_SECONDS, self._look)

@@ -6,9 +6,7 @@ behind are asked too, once it is gone, because its group's signal never reached 
 
 from __future__ import annotations
 
-import os
-
-from ..core.children import signal_child, signal_entry, signal_group
+from ..core.children import kill_all, signal_child, signal_entry, signal_group
 from ..core.loop import now, signal
 
 TYPE_CHECKING = False
@@ -52,6 +50,7 @@ class Ladder:
         self._done: Callable[[], None] | None = done
         self._asked: set[tuple[int, int]] = set()
         self._is_killing = False
+        self._is_held = False
         self._pause = FIRST_LOOK_SECONDS
         self._deadline = now() + timeout
         self._timer: Timer = loop.call_later(timeout, self._kill)
@@ -71,10 +70,9 @@ class Ladder:
         if not self._leader:
             self.check()
             return
-        if self._parent_only:
+        # Before exec there may be no group yet; the signal waits for the leader then.
+        if self._parent_only or not signal_group(self._leader, self._signum):
             signal_child(self._leader, self._signum)
-        else:
-            signal_group(self._leader, self._signum)
         for entry in entries:
             if self._parent_only or entry.pgid != self._leader:
                 continue
@@ -84,21 +82,31 @@ class Ladder:
         if self._parent_only and any(entry.pid == self._leader and entry.state == "T" for entry in entries):
             signal_child(self._leader, signal.SIGCONT)
 
+    def hold(self) -> None:
+        """A shutdown command is the request; what it ends is not done before it is."""
+        self._is_held = True
+
+    def release(self) -> None:
+        self._is_held = False
+        self.check()
+
     def leader_gone(self) -> None:
         self._leader = 0
 
     def check(self) -> None:
         """Look whether everything is gone; called after exits."""
-        if self._done is None or self._leader:
+        if self._done is None or self._leader or self._is_held:
             return
         entries = self._kin.of(self._name)
+        if not entries and not self._kin.is_sure:
+            return  # an exit is about to be reaped, and this is called again after it
         if not entries:
             done, self._done = self._done, None
             self._timer.cancel()
             self._kin.forget(self._name)
             done()
         elif self._is_killing:
-            self._kill_all(entries)
+            kill_all(entries)
         else:
             self._ask(entries)
             if not self._sees_orphans:
@@ -116,11 +124,11 @@ class Ladder:
     def _kill(self) -> None:
         if self._done is None:
             return
-        self._is_killing = True
-        if self._leader:
-            signal_group(self._leader, signal.SIGKILL)
+        self._is_killing, self._is_held = True, False
+        if self._leader and not signal_group(self._leader, signal.SIGKILL):
+            signal_child(self._leader, signal.SIGKILL)
         self._kin.stale()
-        self._kill_all(self._kin.of(self._name))
+        kill_all(self._kin.of(self._name))
         self._timer = self._loop.call_later(self._pause, self._look_again)
         self._pause = min(self._pause * 2, LONGEST_LOOK_SECONDS)
 
@@ -128,11 +136,3 @@ class Ladder:
         self.check()
         if self._done is not None:
             self._kill()
-
-    def _kill_all(self, entries: list[Entry]) -> None:
-        own = os.getpgrp()
-        for group in {entry.pgid for entry in entries} - {own, 0}:
-            if any(entry.pid == group for entry in entries):  # its leader is ours, so the whole group is
-                signal_group(group, signal.SIGKILL)
-        for entry in entries:
-            signal_entry(entry, signal.SIGKILL)

@@ -79,6 +79,17 @@ class Output:
         self._keepers.append(keeper)
         return sink, path
 
+    def say(self, text: str) -> None:
+        """A line of the supervisor's own in the log, as far as that can be written."""
+        try:
+            target = self._open_log()
+            try:
+                os.write(target, f"berth: {text}\n".encode("utf-8", "replace"))
+            finally:
+                os.close(target)
+        except OSError as error:
+            self._log(f"{self.path}: {error.strerror}")
+
     def abandon(self) -> None:
         """Kill the keepers and let go of their pipes; what still writes there gets SIGPIPE."""
         for keeper in self._keepers:
@@ -100,10 +111,8 @@ class Output:
     def _keep(self, keeper: Keeper) -> None:
         target = self._open_log()
         try:
-            keeper.pid = self._children.spawn(
+            keeper.pid = self._children.spawn_keeper(
                 (_cat(),),
-                env={"LC_ALL": "C"},
-                cwd="/",
                 stdin=keeper.source,
                 stdout=target,
                 tag=self._tag,

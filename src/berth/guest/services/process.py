@@ -5,7 +5,6 @@ Here is what happens to one process; when it may start and what the project does
 
 from __future__ import annotations
 
-import errno
 import os
 import time
 
@@ -13,8 +12,8 @@ from ..core import wire
 from ..core.children import exit_code, signal_entry
 from ..core.loop import now
 from . import graph
-from .host import environment_of, resolve
 from .ladder import Ladder
+from .launch import LaunchFailed, adopt_daemon, launch, not_executed
 from .output import LAST_LINES_SECONDS, Output
 from .readiness import Readiness, command
 
@@ -51,6 +50,7 @@ class Process:
         self._timer: Timer | None = None  # back-off, or the launch of a daemon
         self._stopped: list[Callable[[], None]] = []
         self._leader = 0  # pid of the unreaped leader of its group
+        self._has_run = False
         self._reset()
 
     def _reset(self) -> None:
@@ -79,8 +79,7 @@ class Process:
     @property
     def failed(self) -> bool:
         """Whether its end was a failure: a bad exit code, or a probe ended it."""
-        by_probe = self.reason in (graph.BY_READINESS, graph.BY_LIVENESS)
-        return by_probe or self.exit_code not in self.definition.success_codes
+        return self.reason in graph.PROBES or self.exit_code not in self.definition.success_codes
 
     @property
     def is_live(self) -> bool:
@@ -172,60 +171,47 @@ class Process:
 
     def launch(self, *, shares_log: bool) -> None:
         """Start its program now: every condition holds. ``shares_log``: another live process writes to its log."""
+        self._cancel_timer()
+        self._has_run = True
         self._move(graph.LAUNCHING, f"restart {self.restarts}" if self.restarts else "start")
         self.started, self.started_at = now(), time.time()
         self.reason = self.error = ""
         self.exit_code = 0
+        truncate, self._is_fresh = self._is_fresh and not shares_log, False
         try:
-            if self._is_fresh and not shares_log:
-                self.output.truncate()
-            self._is_fresh = False
-            sink, terminal = self.output.open(terminal=self.definition.is_tty)
-        except OSError as error:
-            self._fail_to_launch(error, f"no output for it at {self.definition.log_location}")
-            return
-        try:
-            self._launch_into(sink, terminal)
-        finally:
-            os.close(sink)
-
-    def _launch_into(self, sink: int, terminal: str | None) -> None:
-        definition, host = self.definition, self._host
-        offset = os.stat(definition.log_location).st_size
-        environment = environment_of(definition, host.environment)
-        try:
-            argv = definition.argv()
-            argv[0] = resolve(argv[0], environment.get("PATH", os.defpath), definition.working_dir)
-            self.pid = host.children.spawn(
-                argv,
-                env=environment,
-                cwd=definition.working_dir,
-                stdout=sink,
-                stderr=sink,
-                terminal=terminal,
-                tag=host.tag(definition.number),
+            self.pid, offset = launch(
+                self.definition,
+                self._host,
+                self.output,
+                truncate=truncate,
+                on_exec=self._executed,
                 on_exit=self._leader_exited,
             )
-        except (OSError, ValueError) as error:
-            self._fail_to_launch(error, f"cannot run {(definition.entrypoint or ['/bin/sh'])[0]}")
-            os.write(sink, f"berth: {self.error}\n".encode("utf-8", "replace"))
+        except LaunchFailed as failure:
+            self._not_launched(failure)
             return
         self._leader = self.pid
-        host.kin.leaders[self.pid] = host.kin.sessions[self.pid] = self.name
-        host.trimmer.follow(definition.log_location)
         self.readiness.launched(offset)
-        if definition.is_daemon:
-            self._timer = host.loop.call_later(definition.launch_timeout, self._launch_took_too_long)
-        else:
+        if self.definition.is_daemon:
+            self._timer = self._host.loop.call_later(self.definition.launch_timeout, self._launch_took_too_long)
+
+    def _executed(self, number: int) -> None:
+        """The program took over from the fork, or could not."""
+        if number:
+            self._not_launched(not_executed(self.definition, OSError(number, os.strerror(number))))
+        elif self.state == graph.LAUNCHING and not self.definition.is_daemon:
             self._is_up(graph.RUNNING)
 
-    def _fail_to_launch(self, error: Exception, what: str) -> None:
-        number = error.errno if isinstance(error, OSError) else None
-        where = f" in {self.definition.working_dir}" if self.definition.working_dir else ""
-        self.error = f"{what}{where}: {os.strerror(number) if number else error}"
-        self.exit_code = 127 if number == errno.ENOENT else 126
-        self.pid = 0
-        self._move(graph.ERROR, self.error)
+    def _not_launched(self, failure: LaunchFailed) -> None:
+        self._cancel_timer()
+        self._host.kin.leaders.pop(self.pid, None)
+        self.pid, self._leader, self.exit_code, self.error = 0, 0, failure.code, str(failure)
+        self.output.say(self.error)
+        self.readiness.ended(output_is_open=False)
+        if self._ladder is not None:
+            self._ladder.leader_gone()
+        else:
+            self._move(graph.ERROR, self.error)
 
     def _is_up(self, state: str) -> None:
         self._move(state, f"pid {self.pid}")
@@ -240,13 +226,8 @@ class Process:
 
     def _daemon_launched(self) -> None:
         self._cancel_timer()
-        found = sorted(self._host.kin.of(self.name), key=lambda entry: entry.start)
-        roots = [entry for entry in found if entry.ppid == os.getpid()]
-        if roots:
-            self.pid = roots[0].pid
-            self._host.kin.leaders[self.pid] = self.name
-            self._host.children.adopt(self.pid, self._leader_exited)
-        elif not self.definition.shutdown_command:  # with one, the daemon may live elsewhere (``docker run -d``)
+        self.pid = adopt_daemon(self.definition, self._host, self._leader_exited)
+        if not self.pid and not self.definition.shutdown_command:  # with one, it may live elsewhere (``docker run -d``)
             self.error = "its command returned, but no daemon of it is running"
             self.exit_code = 1
             self._ended_by_itself()
@@ -256,8 +237,10 @@ class Process:
     # Ending.
 
     def _leader_exited(self, status: int) -> None:
-        self._host.kin.leaders.pop(self.pid, None)
         self._host.kin.stale()
+        if self.state in graph.ENDED:
+            return  # it was never executed
+        self._host.kin.leaders.pop(self.pid, None)
         self._leader = 0
         self.exit_code = exit_code(status)
         if self._ladder is not None:
@@ -278,6 +261,10 @@ class Process:
             self._end_leftovers()
         else:
             self._move(graph.COMPLETED, self._how_it_ended)
+            left = self._host.kin.of(self.name)
+            if left:
+                pids = " ".join(str(entry.pid) for entry in left)
+                self._host.log(f"{self.name}: what it left running ends with its stop or start, or with down: {pids}")
 
     @property
     def _how_it_ended(self) -> str:
@@ -294,28 +281,28 @@ class Process:
         self._cancel_timer()
         self.readiness.down()
         self._move(state, f"{reason}: {self.readiness.complaint}" if reason in graph.PROBES else reason)
-        self._climb(self._leader)
+        ladder = self._climb(self._leader)
         text = self.definition.shutdown_command
         if not text:
-            self._send()
+            ladder.send()
             return
         try:
-            self._shut_down(text)
+            self._shut_down(ladder, text)
         except OSError as error:
             self._host.log(f"{self.name}: shutdown.command could not be run: {error.strerror}")
-            self._send()
+            ladder.send()
 
-    def _shut_down(self, text: str) -> None:
+    def _shut_down(self, ladder: Ladder, text: str) -> None:
         def done(passed: bool, complaint: str) -> None:
             if not passed:
                 self._host.log(f"{self.name}: shutdown.command: {complaint}")
-            if self._ladder is not None:
-                self._ladder.check()
+            ladder.release()
 
         command(self.definition, self._host, text, cwd=None, timeout=self.definition.shutdown_timeout, done=done)
+        ladder.hold()
 
-    def _climb(self, leader: int) -> None:
-        self._ladder = Ladder(
+    def _climb(self, leader: int) -> Ladder:
+        ladder = self._ladder = Ladder(
             self.name,
             leader=leader,
             signum=self.definition.shutdown_signal,
@@ -324,29 +311,28 @@ class Process:
             host=self._host,
             done=self._ladder_done,
         )
-
-    def _send(self) -> None:
-        if self._ladder is not None:
-            self._ladder.send()
+        return ladder
 
     def _end_leftovers(self) -> None:
         """End what earlier starts left behind, then answer who waits for that."""
-        if self._ladder is None and self.name in self._host.kin.sessions.values() and self._host.kin.of(self.name):
-            self._climb(0)
-            self._send()
-        elif self._ladder is None:
+        if self._ladder is not None:
+            return
+        if self._has_run and (self._host.kin.of(self.name) or not self._host.kin.is_sure):
+            self._climb(0).send()
+        else:
+            self._host.kin.forget(self.name)
             self._answer()
 
     def _clean(self) -> None:
         """Before an explicit start: one copy, and no old line in the new log."""
         self._end_leftovers()
-        if self._ladder is None and self.output.is_open:
-            self._host.loop.call_later(LAST_LINES_SECONDS, self._abandon_output)
+        if self._ladder is None and self._is_fresh and self.output.is_open:
+            self._timer = self._host.loop.call_later(LAST_LINES_SECONDS, self._abandon_output)
 
     def _abandon_output(self) -> None:
-        if self.state == graph.PENDING and self._is_fresh and self.output.is_open:
-            self.output.abandon()
-            self._changed()
+        self._timer = None
+        self.output.abandon()
+        self._changed()
 
     def _ladder_done(self) -> None:
         self._ladder = None

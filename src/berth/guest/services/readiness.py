@@ -65,6 +65,7 @@ class Readiness:
         """A program was started; its output follows at ``offset`` of the log."""
         self._passed = self.line_seen = False
         self._complaint = ""
+        self.close()
         pattern = self._definition.ready_pattern
         if pattern is not None:
             self._search = LineSearch(
@@ -104,9 +105,6 @@ class Readiness:
 
     def output_ended(self) -> None:
         """All that was printed is in the log: search the rest of it and be done."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
         if self._search is not None:
             self._search.finish()
             self.close()
@@ -114,6 +112,9 @@ class Readiness:
 
     def close(self) -> None:
         """Forget the search."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         if self._search is not None:
             self._search.close()
             self._search = None

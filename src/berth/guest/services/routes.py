@@ -70,8 +70,8 @@ class Routes:
     def _find(self, request: Request, name: str) -> Process | None:
         process = self._project.processes.get(name)
         if process is None:
-            known = ", ".join(self._project.processes)
-            request.answer({"error": f"no such process: {name}; known: {known}"}, 400)
+            known = list(self._project.processes)
+            request.answer({"error": f"no such process: {name}", "code": "process_not_found", "known": known}, 400)
         elif self._project.is_stopping and request.method != "GET":
             request.answer({"error": "everything is being stopped"}, 503)
             return None

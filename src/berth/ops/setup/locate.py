@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from berth.ops.setup.context import Context
     from berth.registry import Workspace
+    from berth.tools.git.checkout import Checkout
 
 
 def locate(ctx: Context, argument: str | None) -> Workspace:
@@ -62,13 +63,19 @@ def relocate(ctx: Context, seen: Workspace) -> Workspace:
     return row
 
 
+def checkout_around(path: str) -> Checkout | None:
+    """The git checkout that ``path`` is in, from its plain files; None outside of any."""
+    from berth.tools.git.checkout import read_git_file, toplevel_of
+
+    top = toplevel_of(path)
+    return read_git_file(top) if top is not None else None
+
+
 def _around_cwd(ctx: Context) -> Workspace:
     cwd = current_directory(ctx)
     found = ctx.registry.containing(cwd)
     if found is not None:
         return found
-    from berth.tools.git import checkout_around
-
     hint = "berth ls lists the workspaces; name one, or cd into it"
     checkout = checkout_around(cwd)
     if checkout is not None and checkout.linked:
@@ -93,8 +100,6 @@ def _by_name(ctx: Context, word: str) -> Workspace | None:
         return _only(word, rows)
     rows = ctx.registry.by_slug(word)
     if len(rows) > 1 and ctx.cwd is not None:
-        from berth.tools.git import checkout_around
-
         checkout = checkout_around(ctx.cwd)
         if checkout is not None:
             own = [row for row in rows if row.common_dir == checkout.common_dir]

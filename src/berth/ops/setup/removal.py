@@ -5,18 +5,20 @@ from __future__ import annotations
 import os
 
 from berth.errors import BerthError
-from berth.ops.setup.identity import METADATA, check_identity
+from berth.ops.setup.identity import MARKER, METADATA, check_identity
 from berth.ops.setup.planning import drop_plan, runtime_environment
 from berth.ops.setup.stopping import stop_all
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from berth.ops.setup.lifecycle import Held
     from berth.registry import Workspace
     from berth.runtime.base import Runtime
     from berth.spec.config import Config
+    from berth.tools.git.preservation import Work
 
 MOVED_PREFIX = ".berth-removing-"
 
@@ -77,9 +79,9 @@ def begin_removal(held: Held, *, force: bool) -> None:
 
 
 def refuse_loss(held: Held, *, force: bool) -> None:
-    """Raise whatever speaks against removing the checkout now: lock, branch elsewhere, strangers inside, unkept work."""
+    """Raise what speaks against removing the checkout now: lock, branch elsewhere, strangers inside, unkept work."""
     from berth.tools.git.checkout import current_branch
-    from berth.tools.git.preservation import refuse_unpreserved
+    from berth.tools.git.preservation import check_preserved
     from berth.tools.git.refs import branch_checked_out
     from berth.tools.git.worktrees import lock_reason, locked_error, worktrees
 
@@ -91,11 +93,27 @@ def refuse_loss(held: Held, *, force: bool) -> None:
     branch = current_branch(row.path, git_dir=row.git_dir, env=env)
     if branch == own_branch(row):
         for entry in worktrees(row.common_dir, env=env):
-            if entry.ref == f"refs/heads/{branch}" and entry.path != row.path:
+            if entry.branch == f"refs/heads/{branch}" and entry.path != row.path:
                 raise branch_checked_out(branch, entry.path)
     if not force:
         refuse_processes_inside(row)
-        refuse_unpreserved(row.path, recorded=row, deleted_branch=own_branch(row), env=env)
+        check_preserved(row.path, common_dir=row.common_dir, work=work_of(held), env=env)
+
+
+def work_of(held: Held) -> Work:
+    """The work in the held workspace, for the preservation test."""
+    from berth.tools.git.preservation import work_in
+
+    row = held.row
+    return work_in(
+        row.path,
+        git_dir=row.git_dir,
+        common_dir=row.common_dir,
+        base=row.base,
+        start_commit=row.start_commit or "",
+        own_branch=own_branch(row),
+        env=held.ctx.environ,
+    )
 
 
 def own_branch(row: Workspace) -> str:
@@ -105,11 +123,11 @@ def own_branch(row: Workspace) -> str:
 
 def refuse_processes_inside(row: Workspace) -> None:
     """Processes with their cwd inside that berth did not start; berth itself and its ancestors are exempt."""
-    from berth.tools.processes import inside
+    from berth.tools.processes import inside, marked
 
-    strangers = inside(row.path, workspace_id=row.id)
+    strangers = inside(row.path, besides=[one.pid for one in marked(row.id)])
     if strangers:
-        named = ", ".join(f"pid {one.pid} ({one.command})" for one in strangers[:10])
+        named = ", ".join(map(str, strangers[:10]))
         raise BerthError(
             f"processes work inside {row.path}: {named}",
             code="processes_inside",
@@ -178,7 +196,6 @@ def record_intent(held: Held) -> None:
 def record_missing(held: Held, *, force: bool) -> None:
     """The checkout is missing: only with ``--force``, from what git's admin entry still says (10.3 step 2)."""
     from berth.tools.git.checkout import current_branch, head_commit, repository_missing
-    from berth.tools.git.preservation import is_kept
     from berth.tools.git.worktrees import lock_reason, locked_error
 
     row, env = held.row, held.ctx.environ
@@ -198,7 +215,7 @@ def record_missing(held: Held, *, force: bool) -> None:
         head = head_commit(row.path, git_dir=row.git_dir, common_dir=row.common_dir, env=env)
         branch = current_branch(row.path, git_dir=row.git_dir, env=env)
     own = branch == own_branch(row)
-    kept = own and head is not None and is_kept(row, head=head, deleted_branch=own_branch(row), env=env)
+    kept = own and head is not None and _is_kept(row, head, branch, env)
     stop_all(held.ctx, row)
     held.update(
         phase="removing",
@@ -207,6 +224,13 @@ def record_missing(held: Held, *, force: bool) -> None:
         removal_dir=None,
         branch=branch,
     )
+
+
+def _is_kept(row: Workspace, head: str, branch: str | None, env: Mapping[str, str]) -> bool:
+    from berth.tools.git.preservation import Work, is_preserved
+
+    work = Work(head, branch=branch, base=row.base, start_commit=row.start_commit or "", doomed=own_branch(row))
+    return is_preserved(row.common_dir, work, env=env)
 
 
 def finish_removal(held: Held) -> Done:
@@ -273,7 +297,7 @@ def check_unmoved(row: Workspace) -> None:
 
 def delete_moved(row: Workspace, moved: str) -> None:
     """Step 6: delete the moved directory, only while it is the recorded one; the marker goes last."""
-    from berth.tools.trees import delete_tree
+    from berth.tools.deletion import delete_tree
 
     if os.path.lexists(moved):
         if row.removal_dir is None or identity_of(moved) != row.removal_dir:
@@ -282,7 +306,8 @@ def delete_moved(row: Workspace, moved: str) -> None:
                 code="identity_mismatch",
                 hint="move it away, then berth done",
             )
-        delete_tree(moved, last=METADATA)
+        facts = os.lstat(moved)
+        delete_tree(moved, last=os.path.join(METADATA, MARKER), identity=(facts.st_dev, facts.st_ino))
 
 
 def identity_of(path: str) -> str:
@@ -312,9 +337,9 @@ def forget_record(held: Held) -> None:
 
 
 def _runtime(held: Held) -> Runtime:
-    from berth.runtime.select import runtime_for
+    from berth.ops.setup.back_end import runtime_of
 
-    return runtime_for(held.ctx.home, held.row, environ=held.ctx.environ, say=held.ctx.say)
+    return runtime_of(held.ctx, held.row)
 
 
 def retire_creating(held: Held) -> Done:
@@ -325,5 +350,3 @@ def retire_creating(held: Held) -> Done:
     result = take_back(held)
     forget_record(held)
     return result
-
-

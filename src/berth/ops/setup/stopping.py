@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from berth.ops.setup.context import Context
@@ -19,27 +17,25 @@ def stop_all(ctx: Context, row: Workspace, config: Config | None = None) -> Stop
 
     T comes from the running definition, which the supervisor holds; ``config`` only where nothing was rendered yet.
     """
-    from berth.runtime.select import runtime_for
+    from berth.ops.setup.back_end import runtime_of
 
-    runtime = runtime_for(ctx.home, row, environ=ctx.environ, say=ctx.say)
+    runtime = runtime_of(ctx, row)
     runtime.require_known()
-    return runtime.down(rendered_timeout(row, config))
+    return runtime.down(rendered_timeout(ctx.home, row, config))
 
 
-def rendered_timeout(row: Workspace, config: Config | None) -> float:
-    """The largest T of the workspace in seconds, from the definition that was last rendered (``.berth/pc.yaml``)."""
-    import json
+def rendered_timeout(home: str, row: Workspace, config: Config | None) -> float:
+    """The largest T of the workspace in seconds, from the definition that was last rendered.
 
-    from berth.tools.git.checkout import read_plain
+    Of a container workspace that is berth's own copy: what lies in the workspace, code inside can write.
+    """
+    from berth.runtime.controls import control_directory, definition_in, read_definition, timeouts
+    from berth.runtime.select import backend_of
 
-    text = read_plain(os.path.join(row.path, ".berth", "pc.yaml"))
-    try:
-        processes = json.loads(text or "{}").get("processes", {}).values()
-        times = [float(process.get("shutdown", {}).get("timeout_seconds", 0)) for process in processes]
-    except (ValueError, AttributeError, TypeError):
-        times = []
+    in_container = backend_of(row) == "container"
+    times = timeouts(definition_in(control_directory(home, row.path)) if in_container else read_definition(row.path))
     if times:
-        return max(times)
+        return max(times.values())
     return float(config.shutdown_timeout_seconds) if config is not None else DEFAULT_TIMEOUT_SECONDS
 
 
@@ -47,4 +43,3 @@ def phase_stopped(ctx: Context, row: Workspace) -> None:
     """Record that nothing runs, unless a setup or removal is pending, whose phase says more."""
     if row.setup_complete and not row.removing:
         ctx.registry.update(row.id, phase="stopped", last_error=None)
-

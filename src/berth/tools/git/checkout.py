@@ -57,9 +57,9 @@ def read_plain(path: str) -> str | None:
 def named_git_dir(checkout: str) -> str | None:
     """The absolute directory that ``<checkout>/.git`` names as a plain file; None when it is not such a file."""
     text = read_plain(os.path.join(checkout, ".git"))
-    if text is None or not text.startswith("gitdir:"):
+    if text is None or not text.startswith("gitdir: "):
         return None
-    named = text[len("gitdir:") :].strip(" \t")
+    named = text[len("gitdir: ") :]
     return os.path.normpath(os.path.join(checkout, named)) if named else None
 
 
@@ -213,7 +213,7 @@ def head_ref(checkout: str, *, git_dir: str, env: Mapping[str, str]) -> str | No
             return text[len("ref: ") :]
     from berth.tools.git import command
 
-    result = command.run(["symbolic-ref", "--quiet", "HEAD"], env=env, cwd=checkout)
+    result = command.run(["symbolic-ref", "--quiet", "HEAD"], env=env, cwd=git_dir, git_dir=git_dir)
     if result.code == 1:
         return None
     return command.decoded(command.checked(result).stdout).rstrip("\n")
@@ -240,9 +240,8 @@ def head_commit(checkout: str, *, git_dir: str, common_dir: str, env: Mapping[st
             return loose
     from berth.tools.git import command
 
-    result = command.run(
-        ["rev-parse", "--verify", "--quiet", "--end-of-options", "HEAD^{commit}"], env=env, cwd=checkout
-    )
+    # Not HEAD^{commit}: a commit that is not there must not look like a branch without commits.
+    result = command.run(["rev-parse", "--verify", "--quiet", "HEAD"], env=env, cwd=git_dir, git_dir=git_dir)
     if result.code == 1:
         return None
     return command.checked(result).text.strip()
