@@ -17,9 +17,11 @@ import select
 import shutil
 import signal
 import stat
+import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -50,7 +52,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVA
 )
 
 needs_kernel = pytest.mark.skipif(
-    os.geteuid() != 0 or landlock.abi() < 6 or not os.access(PYTHON, os.X_OK),
+    sys.platform != "linux" or os.geteuid() != 0 or landlock.abi() < 6 or not os.access(PYTHON, os.X_OK),
     reason="not verified here: needs root, Landlock ABI 6 and /usr/bin/python3",
 )
 
@@ -73,7 +75,9 @@ def inside(work: Callable[[], Any], *, timeout_seconds: float = 60, bind: Mappin
     """
     base = tempfile.mkdtemp(prefix="berth-jail-")
     read_end, write_end = os.pipe()
-    pid = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the runner may have threads; the child has none
+        pid = os.fork()
     if pid == 0:
         os.close(read_end)
         _outer(work, base, write_end, bind or {})

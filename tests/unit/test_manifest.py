@@ -314,6 +314,9 @@ def test_what_has_no_effect_is_told_and_accepted(app: Path) -> None:
         ("a: b\n\tc: d\n", "2:1", "YAML"),
         ("a: [1\n", "2:1", "YAML"),
         ("a: \x07\n", "1:4", "YAML"),
+        ('a: "\\UFFFFFFFF"\n', "1:1", "YAML"),
+        ('a: "\\U00110000"\n', "1:1", "YAML"),
+        ("a: b: c\n", "1:5", "YAML"),
         ("", "", "mapping, not null"),
         ("- a\n", "1:1", "mapping, not a list"),
         ("text\n", "1:1", "mapping, not a string"),
@@ -624,6 +627,7 @@ SCRAPS = st.sampled_from(
         "%YAML 1.1",
         "input",
         "string?",
+        '"\\UFFFFFFFF"',
     ]
 )
 
