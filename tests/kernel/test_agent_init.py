@@ -63,6 +63,44 @@ def test_identity_is_the_position_s_and_every_privilege_is_gone() -> None:
         assert {int(mask, 16) for mask in status.values()} == {0}
 
 
+CONTAINER_CAPABILITIES = (0, 1, 5, 6, 7, 8)  # CHOWN DAC_OVERRIDE KILL SETGID SETUID SETPCAP, sandboxes.md 5.1
+
+
+def as_in_a_container() -> None:
+    """The six capabilities of the container and no_new_privs, nothing else."""
+    for capability in set(range(41)) - set(CONTAINER_CAPABILITIES):
+        kernel.prctl(24, capability)
+    mask = sum(1 << capability for capability in CONTAINER_CAPABILITIES)
+    kernel.set_capabilities(mask, mask, 0)
+    kernel.prctl(38, 1)
+
+
+def test_the_container_s_six_capabilities_are_enough_for_every_step() -> None:
+    def work() -> Any:
+        made = world(manifest("a", "filesystem:write:/workspace/a", secrets=["TOKEN"]), B)
+        probes = [["status", "@status", "CapEff", "CapBnd"], ["write", "write", "/workspace/a/x"]]
+        return made.probe("a", [*probes, ["secret", "read", "/run/berth/secrets/a/TOKEN"]], prepare=as_in_a_container)
+
+    seen = inside(work)
+    assert {int(mask, 16) for mask in seen["status"].values()} == {0}
+    assert (seen["write"], seen["secret"]) == ("ok", "ok")
+
+
+@pytest.mark.parametrize(("missing", "step"), [(8, 5), (6, 6), (7, 6)])
+def test_a_container_without_one_of_them_runs_no_app(missing: int, step: int) -> None:
+    def prepare() -> None:
+        as_in_a_container()
+        effective, permitted, _inheritable = kernel.capabilities()
+        kernel.set_capabilities(effective & ~(1 << missing), permitted & ~(1 << missing), 0)
+
+    def work() -> Any:
+        made = world()
+        return [made.start("a", *RUN_MARK, prepare=prepare).finish(), os.path.exists("/tmp/a/ran")]
+
+    finished, ran = inside(work)
+    assert (finished["status"], finished["events"][-1]["step"], ran) == (78, step, False)
+
+
 def test_environment_and_directory_are_those_that_were_built() -> None:
     def work() -> Any:
         os.environ["LEAKED"] = "from the supervisor"

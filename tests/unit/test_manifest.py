@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tracemalloc
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from berth.cli.output import Output
 from berth.guest.sandbox import grants
 from berth.spec.app import Manifest
 from berth.spec.boot import Placed, compile_document
@@ -704,3 +706,24 @@ def test_no_value_of_any_field_raises_anything_else(value: dict[str, Any]) -> No
         check_issues(error)
         return
     paths_of(manifest)
+
+
+def test_the_issues_stand_in_the_one_json_document(app: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = Output({})
+    out.configure(json=True, quiet=False, color=False)
+    with pytest.raises(ManifestError) as caught:
+        load(app, HEAD + "capabilities: ['filesystem:read:/etc']\n")
+    out.error(caught.value)
+    (issue,) = json.loads(capfd.readouterr().out)["error"]["issues"]
+    assert (issue["line"], issue["column"], issue["path"]) == (3, 16, ["capabilities", 0])
+
+
+def test_the_text_names_the_file_then_one_line_per_issue(app: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = Output({})
+    with pytest.raises(ManifestError) as caught:
+        load(app, HEAD + "capabilities: [a, 'filesystem:read:/etc']\n")
+    out.error(caught.value)
+    first, second, third = capfd.readouterr().err.splitlines()
+    assert first == f"berth: {SHOWN} is invalid"
+    assert second.startswith(f"{SHOWN}:3:16 capabilities.0: ")
+    assert third == f'{SHOWN}:3:19 capabilities.1: scope "/etc" is not beneath /workspace, /context, /tmp or /app'
