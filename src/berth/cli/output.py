@@ -124,7 +124,11 @@ class Output:
     def error(self, error: BerthError) -> None:
         """A failure: ``berth: message`` and ``hint: …`` on stderr, or one document on stdout with ``--json``."""
         if self.json:
-            self.document({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
+            told: dict[str, object] = {"code": error.code, "message": error.message, "hint": error.hint}
+            issues = getattr(error, "issues", None)  # of a manifest, each with its place
+            if issues:
+                told["issues"] = [issue.as_dict() for issue in issues]
+            self.document({"error": told})
             return
         mark = "\x1b[31mberth:\x1b[0m" if self._color_err else "berth:"
         self.story(f"{mark} {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""))
