@@ -277,7 +277,7 @@ def test_output_that_is_not_utf_8_blocks_nobody(supervise: Start) -> None:
     until(lambda: (one.root / "done").exists(), 30)
     one.reaches("a", "Completed")
     until(lambda: (one.root / ".berth/logs/a.log").stat().st_size == 20000002)
-    assert one.ask("GET", "/process/logs/a/5/0")[0] == 200
+    assert one.ask("GET", "/process/logs/a/0/5")[0] == 200
 
 
 def test_no_zombie_is_left_by_200_orphans_also_as_pid_1(supervise: Start) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from berth.errors import BerthError, Interrupted
 from berth.ops.setup.leases import locks_directory, valid_lease
 from berth.ops.setup.locate import canonical, relocate
+from berth.ops.setup.young_index import refresh_young_index
 from berth.tools import locks, steps
 
 TYPE_CHECKING = False
@@ -82,6 +83,7 @@ class Held:
         try:
             if self._seen is not None:
                 self._row = relocate(self.ctx, self._seen)
+                refresh_young_index(self.ctx, self._row)
         except BaseException:
             self._lock.release()
             raise

@@ -12,12 +12,13 @@ from berth.tools import steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from berth.ops.setup.lifecycle import Held
     from berth.registry import Workspace
     from berth.runtime.base import Runtime
+    from berth.runtime.box import Box
     from berth.spec.config import Config
     from berth.tools.git.preservation import Work
 
@@ -137,16 +138,39 @@ def refuse_processes_inside(row: Workspace) -> None:
 
 
 def refuse_foreign_files(held: Held) -> None:
-    """Files of another uid could not be deleted by berth (10.3 step 5)."""
+    """Files of another uid could not be deleted by berth; where a container made them, one must be able to (10.3)."""
+    from berth.runtime.select import backend_of
     from berth.tools.trees import foreign_files
 
     found = foreign_files(held.row.path)
-    if found:
+    if found and backend_of(held.row) == "container":
+        from berth.runtime.foreign import require_remover
+
+        require_remover(_box(held))
+    elif found:
         raise BerthError(
             f"files in {held.row.path} belong to another user: {', '.join(found)}",
             code="foreign_files",
             hint="change their owner back (chown), then berth done again",
         )
+
+
+def _box(held: Held) -> Box:
+    from berth.runtime.box import Box
+
+    return Box(held.ctx.home, held.row, environ=held.ctx.environ)
+
+
+def remove_foreign_files(held: Held) -> None:
+    """Step 2 of 10.4: what other uids left is deleted by a container of the same image."""
+    from berth.runtime.select import backend_of
+    from berth.tools.trees import foreign_files
+
+    if backend_of(held.row) == "container" and foreign_files(held.row.path, limit=1):
+        from berth.runtime.foreign import remove_foreign
+
+        held.ctx.say.step("removing files of other users")
+        remove_foreign(_box(held))
 
 
 def tear_down(held: Held, runtime: Runtime) -> None:
@@ -242,7 +266,7 @@ def finish_removal(held: Held) -> Done:
     result = Done(row)
     ctx.say.step("removing the checkout")
     stop_all(ctx, row)
-    moved = move_away(row, env=env)
+    moved = move_away(row, env=env, clear=lambda: remove_foreign_files(held))
     drop_admin_entry(row.common_dir, row.path, git_dir=row.git_dir, env=env)
     if row.removal_branch is not None and row.removal_head is not None:
         delete_workspace_branch(row.common_dir, row.removal_branch, expected=row.removal_head, env=env)
@@ -255,8 +279,8 @@ def finish_removal(held: Held) -> Done:
     return result
 
 
-def move_away(row: Workspace, *, env: Mapping[str, str]) -> str:
-    """Step 3: rename the checkout out of the way, if it is still at its path; returns where it then is."""
+def move_away(row: Workspace, *, env: Mapping[str, str], clear: Callable[[], None]) -> str:
+    """Steps 1 to 3: prove that it is the recorded checkout, ``clear`` it, rename it; returns where it then is."""
     moved = os.path.join(os.path.dirname(row.path), MOVED_PREFIX + row.id)
     if not os.path.lexists(row.path):
         return moved
@@ -267,6 +291,7 @@ def move_away(row: Workspace, *, env: Mapping[str, str]) -> str:
             hint="move what is there away, then berth done",
         )
     check_unmoved(row, env=env)
+    clear()
     steps.reach("before the checkout is moved")
     try:
         os.rename(row.path, moved)
