@@ -109,6 +109,13 @@ LANDLOCK = [
         "EXDEV|EACCES|EPERM",
         ["rename", "/workspace/a/w3", "/workspace/a/w4"],
     ),
+    Row(
+        "row 5 ftruncate a descriptor opened for reading",
+        ["ftruncate_read_only", "/workspace/a/file"],
+        "EINVAL",
+        ["truncate", "/workspace/a/t"],
+        removed="EINVAL",
+    ),
     Row("remove outside", ["unlink", "/opt/open/gone"], "EACCES", ["unlink", "/workspace/a/gone"]),
     Row("make a directory outside", ["mkdir", "/opt/open/dir"], "EACCES", ["mkdir", "/workspace/a/dir"]),
     Row("remove a directory outside", ["rmdir", "/opt/open/empty"], "EACCES", ["rmdir", "/workspace/a/empty"]),

@@ -17,10 +17,12 @@ import select
 import shutil
 import signal
 import stat
+import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -50,7 +52,7 @@ MS_RDONLY, MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REMOUNT, MS_BIND, MS_REC, MS_PRIVA
 )
 
 needs_kernel = pytest.mark.skipif(
-    os.geteuid() != 0 or landlock.abi() < 6 or not os.access(PYTHON, os.X_OK),
+    sys.platform != "linux" or os.geteuid() != 0 or landlock.abi() < 6 or not os.access(PYTHON, os.X_OK),
     reason="not verified here: needs root, Landlock ABI 6 and /usr/bin/python3",
 )
 
@@ -66,14 +68,19 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = 
     _call("mount", source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode())
 
 
-def inside(work: Callable[[], Any], *, timeout_seconds: float = 60) -> Any:
-    """The JSON value that ``work`` returned as root in a private root; its traceback as AssertionError otherwise."""
+def inside(work: Callable[[], Any], *, timeout_seconds: float = 60, bind: Mapping[str, str] | None = None) -> Any:
+    """The JSON value that ``work`` returned as root in a private root; its traceback as AssertionError otherwise.
+
+    ``bind`` maps a name to a directory that appears read-only as ``/outside/<name>``.
+    """
     base = tempfile.mkdtemp(prefix="berth-jail-")
     read_end, write_end = os.pipe()
-    pid = os.fork()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # the runner may have threads; the child has none
+        pid = os.fork()
     if pid == 0:
         os.close(read_end)
-        _outer(work, base, write_end)
+        _outer(work, base, write_end, bind or {})
     os.close(write_end)
     try:
         answer = _read_all(read_end, deadline=time.monotonic() + timeout_seconds)
@@ -88,23 +95,23 @@ def inside(work: Callable[[], Any], *, timeout_seconds: float = 60) -> Any:
     return value["result"]
 
 
-def _outer(work: Callable[[], Any], base: str, answer: int) -> None:
+def _outer(work: Callable[[], Any], base: str, answer: int, bind: Mapping[str, str]) -> None:
     """In the first child: namespaces, then pid 1 of the new pid namespace, which goes when its parent does."""
     try:
         _call("unshare", CLONE)
         pid = os.fork()
         if pid == 0:
             _call("prctl", 1, signal.SIGKILL, 0, 0, 0)
-            _inner(work, base, answer)
+            _inner(work, base, answer, bind)
         os.close(answer)
         os.waitpid(pid, 0)
     finally:
         os._exit(0)
 
 
-def _inner(work: Callable[[], Any], base: str, answer: int) -> None:
+def _inner(work: Callable[[], Any], base: str, answer: int, bind: Mapping[str, str]) -> None:
     try:
-        make_root(base)
+        make_root(base, bind)
         value = {"result": work()}
     except BaseException:
         value = {"error": traceback.format_exc()}
@@ -129,7 +136,7 @@ def _read_all(descriptor: int, *, deadline: float) -> bytes:
         chunks.append(chunk)
 
 
-def make_root(base: str) -> None:
+def make_root(base: str, bind: Mapping[str, str]) -> None:
     """Build the file system of a sandbox container on ``base`` and make it the root."""
     mount("none", "/", flags=MS_REC | MS_PRIVATE)
     mount("jail", base, "tmpfs", MS_NOSUID, "mode=0755,size=64m")
@@ -142,6 +149,10 @@ def make_root(base: str) -> None:
         os.symlink("usr/" + name, name)
     mount("/usr", "usr", flags=MS_BIND | MS_REC)
     mount("none", "usr", flags=MS_REMOUNT | MS_BIND | MS_RDONLY | MS_NODEV)
+    for name, source in bind.items():
+        os.makedirs(f"outside/{name}")
+        mount(source, f"outside/{name}", flags=MS_BIND)
+        mount("none", f"outside/{name}", flags=MS_REMOUNT | MS_BIND | MS_RDONLY)
     for name in ("passwd", "group", "shadow", "nsswitch.conf", "ld.so.cache", "mime.types", "services", "protocols"):
         if os.path.exists("/etc/" + name):
             shutil.copy("/etc/" + name, "etc/" + name)
@@ -204,6 +215,7 @@ def manifest(name: str, *capabilities: str, pids: int | None = None, secrets: Se
         file=f"{name}/berth.yml",
         sha256="0" * 64,
         capabilities=tuple(parsed),
+        declared_at=tuple((("capabilities", index), (index + 4, 5)) for index in range(len(parsed))),
         resources=Resources(pids=pids),
         secrets=tuple(secrets),
     )
@@ -296,6 +308,7 @@ class World:
         prepare: Callable[[], None] | None = None,
         become: Callable[[agent_init.Launch], Any] | None = None,
         cwd: str | None = None,
+        environment: Mapping[str, str] | None = None,
     ) -> Process:
         """Start an app through agent-init; ``prepare`` runs in the child first, ``become`` replaces the last part."""
         app = self.app(name)
@@ -304,7 +317,12 @@ class World:
             document or self.document,
             app,
             argv=list(argv),
-            environment={"PATH": "/usr/bin:/bin", "TMPDIR": app.write_private[0], "LANG": "C.UTF-8"},
+            environment={
+                "PATH": "/usr/bin:/bin",
+                "TMPDIR": app.write_private[0],
+                "LANG": "C.UTF-8",
+                **(environment or {}),
+            },
             cwd=cwd or app.dir,
             log=pipes[0][1],
             ready=pipes[1][1],
