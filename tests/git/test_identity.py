@@ -168,7 +168,6 @@ def test_head_is_read_in_every_state(repo: Path) -> None:
     first = git(repo, "rev-parse", "HEAD")
 
     def told() -> tuple[str | None, str | None]:
-        where = str(made.path)
         return (
             checkout.current_branch(made.git_dir, env=env_of()),
             checkout.head_commit(made.git_dir, common_dir=made.common_dir, env=env_of()),
@@ -192,17 +191,16 @@ def test_damage_is_not_taken_for_a_branch_without_commits(repo: Path, damage: st
     made = new(repo)
     loose = repo / ".git/refs/heads/berth/a"
     loose.write_text("" if damage == "empty file" else "1" * 40 + "\n")
-    with pytest.raises(BerthError) as caught:
-        work = preservation.work_in(
-            str(made.path),
-            git_dir=made.git_dir,
-            common_dir=made.common_dir,
-            base="main",
-            start_commit=made.start.start_commit,
-            own_branch="berth/a",
-            env=env_of(),
+
+    def answer() -> bool:
+        head = checkout.head_commit(made.git_dir, common_dir=made.common_dir, env=env_of())
+        work = preservation.Work(
+            head, branch="berth/a", base="main", start_commit=made.start.start_commit, doomed="berth/a"
         )
-        preservation.is_preserved(made.common_dir, work, env=env_of())
+        return preservation.is_preserved(made.common_dir, work, env=env_of())
+
+    with pytest.raises(BerthError) as caught:
+        answer()
     assert caught.value.code == "git_failed"
 
 
