@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 
 .PHONY: demo test lint bench image
 
-demo: ; @scripts/setup demo && examples/demo $(EXAMPLE)
+demo: ; @scripts/setup demo $(EXAMPLE) && examples/demo $(EXAMPLE)
 test: ; @scripts/setup test && $(BIN)/python -m pytest $(PYTEST_ARGS) && $(MAKE) --no-print-directory lint
 lint: ; @$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 bench: ; @echo "the benchmarks are not there yet"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from support.cli import Berth
 from support.repos import GIT_TEST_CONFIG, make_repo
 
 CLEARED = ("BERTH_", "GIT_", "PC_", "NO_COLOR", "CLICOLOR", "XDG_")
@@ -45,3 +46,13 @@ def berth_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     home = tmp_path / "berth-home"
     monkeypatch.setenv("BERTH_HOME", str(home))
     return home
+
+
+@pytest.fixture
+def berth(tmp_path: Path, repo: Path) -> Iterator[Berth]:
+    """The program with a private home, in the fresh repository ``repo``; every workspace is down afterwards."""
+    program = Berth(tmp_path / "berth home", repo)
+    yield program
+    if (program.home / "registry.db").exists():
+        for row in program.doc("ls")["workspaces"]:
+            program("down", row["path"])

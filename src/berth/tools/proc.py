@@ -11,6 +11,7 @@ import errno
 import os
 
 from berth.errors import BerthError
+from berth.tools import steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ else:
 
 DEVNULL = -3
 PIPE = -1
+MOST_DESCRIPTORS = 65536
 RLIMIT_LOCKS = 10  # ignored by Linux since 2.4.25, inherited by every child: the tag (supervisor.md 1)
 
 # Removed from every child's environment (workspaces.md 4.4): they would point git at another repository.
@@ -107,13 +109,15 @@ def spawn(
     """
     if observer is not None:
         observer(argv)
+    if steps.listener is not None:
+        steps.reach(f"start {_short(argv)}")
     reader, writer = os.pipe()
     limit = _tag_limit(tag)
     pid = os.fork()
     if pid == 0:
         try:
             os.close(reader)
-            _become(argv, env, cwd, descriptors, group, session, foreground, limit)
+            _become(argv, env, cwd, descriptors, group, session, foreground, limit, writer)
         except OSError as error:
             os.write(writer, b"%d %d" % (error.errno or 0, 1 if error.filename == cwd and cwd is not None else 0))
         except BaseException:
@@ -131,7 +135,16 @@ def spawn(
         os.waitpid(pid, 0)
         number, in_directory = map(int, report.split())
         raise _exec_failure(argv, env, cwd if in_directory else None, number)
+    if steps.listener is not None:
+        steps.reach(f"started {_short(argv)}")
     return pid
+
+
+def _short(argv: Sequence[str]) -> str:
+    """The words of a command that name it: of git its subcommand, else the program."""
+    program = os.path.basename(argv[0])
+    known = ("worktree", "status", "update-ref", "for-each-ref", "rev-parse", "supervise", "ls-tree", "cat-file")
+    return " ".join([program, *[word for word in argv[1:] if word in known or word in ("add", "remove", "list")]])
 
 
 def _tag_limit(tag: int | None) -> tuple[int, int] | None:
@@ -158,8 +171,9 @@ def _become(
     session: bool,
     foreground: int | None,
     limit: tuple[int, int] | None,
+    report: int,
 ) -> None:
-    """In the child: arrange everything, then exec. Raises OSError."""
+    """In the child: arrange everything, then exec. Raises OSError. ``report`` is the pipe for its errno."""
     if session:
         os.setsid()
     elif group:
@@ -179,6 +193,8 @@ def _become(
     wanted = [fcntl.fcntl(null if fd == DEVNULL else fd, fcntl.F_DUPFD_CLOEXEC, 3) for fd in descriptors]
     for number, fd in enumerate(wanted):
         os.dup2(fd, number, inheritable=True)
+    os.closerange(3, report)  # what berth's own caller left open is no business of the child
+    os.closerange(report + 1, MOST_DESCRIPTORS)
     if cwd is not None:
         os.chdir(cwd)
     if limit is not None:
@@ -206,12 +222,21 @@ def _exec_failure(argv: Sequence[str], env: Mapping[str, str], directory: str | 
 class Child:
     """A started program whose output is being collected."""
 
-    def __init__(self, argv: Sequence[str], pid: int, streams: dict[int, bytearray], feed: int, data: bytes) -> None:
+    def __init__(
+        self,
+        argv: Sequence[str],
+        pid: int,
+        streams: dict[int, bytearray],
+        feed: int,
+        data: bytes,
+        sink: Callable[[bytes], None] | None = None,
+    ) -> None:
         self.argv = argv
         self.pid = pid
         self._streams = streams
         self._feed = feed
         self._data = data
+        self._sink = sink
 
     def finish(self, timeout: float | None = None) -> Result:
         """Wait until the program has ended and its output is read; at most ``timeout`` seconds, then it is killed.
@@ -265,7 +290,10 @@ class Child:
                     if fd == self._feed:
                         self._write(poll)
                     elif block := os.read(fd, 65536):
-                        self._streams[fd] += block
+                        if self._sink is not None:
+                            self._sink(block)
+                        else:
+                            self._streams[fd] += block
                     else:
                         poll.unregister(fd)
                         open_streams.discard(fd)
@@ -306,6 +334,20 @@ def kill_group(pid: int) -> None:
             continue  # gone already, or a program that changed its uid: its leader is signalled in any case
 
 
+def ended_badly(pid: int, *, within_seconds: float) -> bool:
+    """Whether our child ``pid`` ends with a failure in that time; one that goes on is left to itself."""
+    import select
+
+    descriptor = _exit_descriptor(pid)
+    if descriptor >= 0:
+        try:
+            if not select.select([descriptor], [], [], within_seconds)[0]:
+                return False
+        finally:
+            os.close(descriptor)
+    return os.waitpid(pid, os.WNOHANG)[1] != 0
+
+
 def _exit_descriptor(pid: int) -> int:
     """A descriptor that becomes readable when ``pid`` ends, or -1 where the kernel has none."""
     try:
@@ -334,10 +376,12 @@ def start(
     stderr: int = PIPE,
     session: bool = False,
     tag: int | None = None,
+    sink: Callable[[bytes], None] | None = None,
 ) -> Child:
     """Start ``argv`` with its output collected; ``stdin`` is bytes to feed or a descriptor. Raises ExecFailed.
 
-    ``stderr`` may be a descriptor that it goes to instead of being collected.
+    ``stderr`` may be a descriptor that it goes to instead of being collected. With ``sink`` stdout and stderr are one
+    pipe, and each block goes there as it arrives.
     """
     mine: list[int] = []
     theirs: list[int] = []
@@ -348,7 +392,7 @@ def start(
             source, feed = os.pipe()
             theirs.append(source)
         targets = []
-        for wanted in (PIPE, stderr):
+        for wanted in (PIPE,) if sink is not None else (PIPE, stderr):
             if wanted == PIPE:
                 reader, writer = os.pipe()
                 mine.append(reader)
@@ -356,7 +400,7 @@ def start(
                 targets.append(writer)
             else:
                 targets.append(wanted)
-        pid = spawn(argv, env=env, cwd=cwd, descriptors=(source, targets[0], targets[1]), session=session, tag=tag)
+        pid = spawn(argv, env=env, cwd=cwd, descriptors=(source, targets[0], targets[-1]), session=session, tag=tag)
     except BaseException:
         for fd in (*mine, feed):
             if fd >= 0:
@@ -365,7 +409,8 @@ def start(
     finally:
         for fd in theirs:
             os.close(fd)
-    return Child(argv, pid, {fd: bytearray() for fd in mine}, feed, stdin if isinstance(stdin, bytes) else b"")
+    data = stdin if isinstance(stdin, bytes) else b""
+    return Child(argv, pid, {fd: bytearray() for fd in mine}, feed, data, sink)
 
 
 def run(

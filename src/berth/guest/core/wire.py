@@ -24,6 +24,8 @@ TOKEN_HEADER = "X-PC-Token-Key"  # noqa: S105  # process-compose's name for it
 READY_LINE = b"ready\n"
 STATUS_USAGE = 2
 STATUS_LOCKED = 3  # another supervisor holds the lock
+STATUS_ABSENT = 4  # relay: no socket
+STATUS_REFUSED = 5  # relay: nobody listens at it
 
 MARKER = "BERTH_SUPERVISED"
 PROCESS_VARIABLE = "BERTH_PROCESS"
@@ -53,8 +55,12 @@ REASONS = {
 
 def workspace_part(workspace_id: str) -> int:
     """The upper 48 bits of a tag: the first 12 hex digits of sha256(workspace id)."""
-    sha256 = _sha256()
-    return int(sha256(workspace_id.encode()).hexdigest()[:12], 16)
+    return int(sha256_hex(workspace_id.encode())[:12], 16)
+
+
+def sha256_hex(data: bytes) -> str:
+    """The 64 hex digits of the SHA-256 of ``data``, without the price of importing hashlib."""
+    return _sha256()(data).hexdigest()
 
 
 def _sha256() -> Callable[[bytes], hashlib._Hash]:

@@ -1,0 +1,9 @@
+"""Temporary."""
+
+
+def read_includes(p):
+    return []
+
+
+def copy_into(*a, **k):
+    return []
