@@ -17,16 +17,8 @@ from typing import Any
 import pytest
 
 from berth.guest.sandbox import agent_init, kernel, landlock, rules, seccomp
-from support.jail import (
-    PYTHON,
-    World,
-    document_of,
-    inside,
-    manifest,
-    mount,
-    needs_kernel,
-    without,
-)
+from support.jail import document_of, inside, manifest, needs_kernel
+from support.world import PYTHON, World, mount, without
 
 pytestmark = needs_kernel
 
