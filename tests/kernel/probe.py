@@ -456,6 +456,24 @@ def p_fork_bomb(limit):
             os.waitpid(pid, 0)
 
 
+def p_thread_bomb(limit):
+    import threading
+
+    stop = threading.Event()
+    threads = []
+    try:
+        for _ in range(limit):
+            thread = threading.Thread(target=stop.wait)
+            thread.start()
+            threads.append(thread)
+    except RuntimeError:
+        return "no more threads"
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
 def p_open_many(count):
     held = []
     try:

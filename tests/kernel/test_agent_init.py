@@ -17,16 +17,8 @@ from typing import Any
 import pytest
 
 from berth.guest.sandbox import agent_init, kernel, landlock, rules, seccomp
-from support.jail import (
-    PYTHON,
-    World,
-    document_of,
-    inside,
-    manifest,
-    mount,
-    needs_kernel,
-    without,
-)
+from support.jail import document_of, inside, manifest, needs_kernel
+from support.world import PYTHON, World, mount, without
 
 pytestmark = needs_kernel
 
@@ -61,6 +53,44 @@ def test_identity_is_the_position_s_and_every_privilege_is_gone() -> None:
         assert status.pop("Seccomp") == "2"
         assert status.pop("Umask") == "0002"
         assert {int(mask, 16) for mask in status.values()} == {0}
+
+
+CONTAINER_CAPABILITIES = (0, 1, 5, 6, 7, 8)  # CHOWN DAC_OVERRIDE KILL SETGID SETUID SETPCAP, sandboxes.md 5.1
+
+
+def as_in_a_container() -> None:
+    """The six capabilities of the container and no_new_privs, nothing else."""
+    for capability in set(range(41)) - set(CONTAINER_CAPABILITIES):
+        kernel.prctl(24, capability)
+    mask = sum(1 << capability for capability in CONTAINER_CAPABILITIES)
+    kernel.set_capabilities(mask, mask, 0)
+    kernel.prctl(38, 1)
+
+
+def test_the_container_s_six_capabilities_are_enough_for_every_step() -> None:
+    def work() -> Any:
+        made = world(manifest("a", "filesystem:write:/workspace/a", secrets=["TOKEN"]), B)
+        probes = [["status", "@status", "CapEff", "CapBnd"], ["write", "write", "/workspace/a/x"]]
+        return made.probe("a", [*probes, ["secret", "read", "/run/berth/secrets/a/TOKEN"]], prepare=as_in_a_container)
+
+    seen = inside(work)
+    assert {int(mask, 16) for mask in seen["status"].values()} == {0}
+    assert (seen["write"], seen["secret"]) == ("ok", "ok")
+
+
+@pytest.mark.parametrize(("missing", "step"), [(8, 5), (6, 6), (7, 6)])
+def test_a_container_without_one_of_them_runs_no_app(missing: int, step: int) -> None:
+    def prepare() -> None:
+        as_in_a_container()
+        effective, permitted, _inheritable = kernel.capabilities()
+        kernel.set_capabilities(effective & ~(1 << missing), permitted & ~(1 << missing), 0)
+
+    def work() -> Any:
+        made = world()
+        return [made.start("a", *RUN_MARK, prepare=prepare).finish(), os.path.exists("/tmp/a/ran")]
+
+    finished, ran = inside(work)
+    assert (finished["status"], finished["events"][-1]["step"], ran) == (78, step, False)
 
 
 def test_environment_and_directory_are_those_that_were_built() -> None:
@@ -146,6 +176,7 @@ def test_bombs_hurt_only_the_app_that_throws_them() -> None:
         made = world()
         probes = [
             ["forks", "fork_bomb", 200],
+            ["threads", "thread_bomb", 200],
             ["descriptors", "open_many", 10000],
             ["bytes", "fill", "/tmp/a/big", 8 * 1024 * 1024],
             ["inodes", "fill_inodes", "/tmp/a", 1000],
@@ -164,6 +195,7 @@ def test_bombs_hurt_only_the_app_that_throws_them() -> None:
     attacker, sibling = inside(work)
     assert attacker == {
         "forks": "EAGAIN",
+        "threads": "no more threads",
         "descriptors": "EMFILE",
         "bytes": "ENOSPC",
         "inodes": "ENOSPC",
@@ -197,8 +229,26 @@ def test_a_terminal_app_has_a_pseudo_terminal_and_another_has_none() -> None:
     assert inside(work) == ["ok", "EACCES"]
 
 
-def test_rules_survive_a_dropped_dentry_cache() -> None:
-    """procfs makes new inodes once its entries are reclaimed; the pins are what keeps the rules alive (T38)."""
+def test_no_app_writes_to_the_terminal_of_another_process() -> None:
+    """Row 26a: an administrator's exec session has its terminal in the same /dev/pts."""
+
+    def work() -> Any:
+        made = world(manifest("a", "terminal:attach:*"), B)
+        _controller, terminal = os.openpty()
+        os.fchmod(terminal, 0o620)
+        os.fchown(terminal, 0, 5)
+        name = os.ttyname(terminal)
+        seen = made.probe("a", [["own", "open_pty"], ["other", "overwrite", name]])
+        os.fchown(terminal, 10000, 5)
+        return [seen, made.probe("a", [["other", "overwrite", name]])["other"]]
+
+    seen, if_it_were_its_own = inside(work)
+    assert seen == {"own": "ok", "other": "EACCES"}
+    assert if_it_were_its_own == "ok", "control: the owner is what refuses"
+
+
+def dropped_caches(*, pinned: bool) -> str:
+    """What app a can no longer read after the kernel dropped its caches; ``ok`` for nothing."""
     program = """
 import os, sys
 paths = ["/proc/self/status", "/proc/cpuinfo", "/proc/self/fd", "/usr/bin", "/app/apps/a", "/tmp/a", "/workspace/a"]
@@ -216,13 +266,26 @@ print(*sorted({readable(p) for p in paths}), sep=",")
         waiting, go = os.pipe()
         app = made.start("a", PYTHON, "-I", "-S", "-c", program, listeners=[waiting])
         app.await_ready()
+        if not pinned:
+            for descriptor in (*app.pins, *made.pins):
+                os.close(descriptor)
+            app.pins = []
         os.sync()
         for _ in range(3):
             Path("/proc/sys/vm/drop_caches").write_text("3")
         os.write(go, b"x")
         return app.finish()["log"].strip()
 
-    assert inside(work) == "ok"
+    return str(inside(work))
+
+
+def test_rules_survive_a_dropped_dentry_cache() -> None:
+    """procfs makes new inodes once its entries are reclaimed; the pins are what keeps the rules alive (T38)."""
+    assert dropped_caches(pinned=True) == "ok"
+
+
+def test_without_the_pins_the_rules_of_procfs_are_lost() -> None:
+    assert "/proc/cpuinfo: Permission denied" in dropped_caches(pinned=False)
 
 
 def test_the_report_says_what_is_in_force() -> None:

@@ -10,7 +10,7 @@ from berth.guest.core import wire
 from berth.runtime import controls, journal
 from berth.runtime.base import Stopped
 from berth.runtime.state import LOST, RUNNING, SILENT, STOPPED, UNKNOWN, Found, look
-from berth.tools import supervisor
+from berth.tools import steps, supervisor
 from berth.tools.control import Unreachable
 
 TYPE_CHECKING = False
@@ -80,8 +80,10 @@ class Native:
         found = self.require_known()
         stopped = [process["name"] for process in found.processes if process["pid"] is not None]
         in_time = True
+        steps.reach("before the supervisor is stopped")
         if found.kind in (RUNNING, SILENT):
             in_time = self._end_supervisor(found, patience_seconds=timeout_seconds)
+        steps.reach("after the supervisor is stopped")
         terminated = self._end_marked(at_once=not in_time)
         controls.clear_remains(found.directory)
         return Stopped(was_running=found.kind == RUNNING, stopped=stopped, terminated=terminated)
@@ -140,6 +142,7 @@ class Native:
             self.sweep()
             self.refuse_foreign_listeners()
             self._start(launch)
+        steps.reach("before waiting for readiness")
         self.wait(READY_SECONDS)
 
     def _warn_of_another_definition(self, launch: Launch) -> None:

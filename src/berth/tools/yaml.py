@@ -123,7 +123,7 @@ def load(raw: bytes, *, file: str) -> Document:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = raw[: error.start].decode("utf-8-sig", "replace")
+        before = error.object[: error.start].decode()
         raise Malformed(file, *_end_of(before), "is not UTF-8") from None
     composer = _Composer(file, text)
     return Document(file, composer.document(), composer.complaints)

@@ -81,25 +81,34 @@ class Children:
         when it ends.
         """
         reader, writer = os.pipe()
+        streams = stdin, stdout, stderr
         try:
-            # Blocked across the fork: a signal in the child before its dispositions are set would wake our loop.
-            mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-            try:
-                pid = os.fork()
-                if pid == 0:
-                    _become(argv, env, cwd, (stdin, stdout, stderr), terminal, tag, writer)
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            pid = self.fork(lambda: _become(argv, env, cwd, streams, terminal, tag, writer), on_exit=on_exit)
         except OSError:
             os.close(reader)
             raise
         finally:
             os.close(writer)
-        self._exits[pid] = on_exit
         self._execs[pid] = reader, on_exec
         self.loop.watch(reader, READ, lambda events: self._executed(pid))
         if sweep_group:
             self._sweep.add(pid)
+        return pid
+
+    def fork(self, work: Callable[[], None], *, on_exit: Callable[[int], None]) -> int:
+        """The pid of a child that leads a session, does ``work`` and exits 0, or 127 if that raised. Raises OSError.
+
+        Its signals have their default dispositions and none is blocked when it begins.
+        """
+        # Blocked across the fork: a signal in the child before its dispositions are set would wake our loop.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                _work(work)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self._exits[pid] = on_exit
         return pid
 
     def spawn_keeper(
@@ -182,6 +191,21 @@ class Children:
                 callback()
 
 
+def _work(work: Callable[[], None]) -> None:
+    """In the child: never returns."""
+    status = 127
+    try:
+        os.setsid()
+        for signum in _SIGNALS:
+            if signal.getsignal(signum) != signal.SIG_DFL:
+                signal.signal(signum, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, ())
+        work()
+        status = 0
+    finally:
+        os._exit(status)
+
+
 def _become(
     argv: Sequence[str],
     env: Mapping[str, str],
@@ -191,13 +215,8 @@ def _become(
     tag: int | None,
     report: int,
 ) -> None:
-    """In the child: arrange everything and exec; never returns."""
+    """In the child: arrange the rest and exec; what prevents it goes to ``report``."""
     try:
-        os.setsid()
-        for signum in _SIGNALS:
-            if signal.getsignal(signum) != signal.SIG_DFL:
-                signal.signal(signum, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
         for number, fd in enumerate(streams):
             if terminal is not None and number > 0:
                 # The first terminal that the leader of a session opens becomes its controlling one.
@@ -212,8 +231,7 @@ def _become(
         os.execve(argv[0], list(argv), dict(env))  # noqa: S606  # no shell on purpose
     except OSError as error:
         os.write(report, b"%d" % (error.errno or 1))
-    finally:
-        os._exit(127)
+        raise
 
 
 def exit_code(status: int) -> int:

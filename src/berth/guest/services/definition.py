@@ -13,6 +13,9 @@ from ..core import codec, wire
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
+    from collections.abc import Callable
+
+    from . import tls
 
 DEFAULT_SHUTDOWN_SECONDS = 15.0
 CONDITIONS = (
@@ -105,6 +108,7 @@ class ProbeSpec:
             self.scheme = get.text("scheme", "http").lower() or "http"
             if self.scheme not in ("http", "https"):
                 raise ConfigError(f"{get.place}.scheme: must be http or https")
+            self.channel = _channels() if self.scheme == "https" else None
             path = get.text("path", "/") or "/"
             self.path = path if path.startswith("/") else "/" + path
             headers = get.table("headers")
@@ -246,9 +250,17 @@ def _dependencies(table: Table) -> dict[str, str]:
     return wanted
 
 
+def _channels() -> Callable[[str], tls.Channel]:
+    """TLS costs memory, so only who asks for it pays; at load, because an upgrade may replace the files later."""
+    from . import tls
+
+    return tls.Channel
+
+
 def _pattern(text: str) -> re.Pattern[bytes]:
     """A regular expression, or the literal text where it is none."""
     import re
+
 
     try:
         return re.compile(os.fsencode(text))

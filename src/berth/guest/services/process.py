@@ -12,10 +12,10 @@ from ..core import wire
 from ..core.children import exit_code, signal_entry
 from ..core.loop import now
 from . import graph
-from .ladder import Ladder
+from .ending import Ending
 from .launch import LaunchFailed, adopt_daemon, launch, not_executed
 from .output import LAST_LINES_SECONDS, Output
-from .readiness import Readiness, command
+from .readiness import Readiness
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Process:
         )
         self.output.on_end = self._output_ended
         self.readiness = Readiness(definition, host, changed=self._readiness_changed, failed=self._probe_failed)
-        self._ladder: Ladder | None = None
+        self._ending = Ending(definition, host, done=self._nothing_is_left)
         self._timer: Timer | None = None  # back-off, or the launch of a daemon
         self._stopped: list[Callable[[], None]] = []
         self._leader = 0  # pid of the unreaped leader of its group
@@ -84,12 +84,12 @@ class Process:
     @property
     def is_live(self) -> bool:
         """Whether something of it runs, or is being ended."""
-        return self._ladder is not None or self.state in (*graph.UP, graph.LAUNCHING, graph.TERMINATING)
+        return self._ending.is_on or self.state in (*graph.UP, graph.LAUNCHING, graph.TERMINATING)
 
     @property
     def is_clean(self) -> bool:
         """Whether nothing of an earlier start is in the way of the next."""
-        return self._ladder is None and not (self._is_fresh and self.output.is_open)
+        return not self._ending.is_on and not (self._is_fresh and self.output.is_open)
 
     def _move(self, state: str, reason: str) -> None:
         """The one place where a state changes."""
@@ -130,7 +130,7 @@ class Process:
             self._take_down(graph.TERMINATING, graph.BY_STOP)
         elif self.state == graph.TERMINATING:
             self.reason = graph.BY_STOP
-        elif self.state == graph.RESTARTING and self._ladder is not None:
+        elif self.state == graph.RESTARTING and self._ending.is_on:
             self._cancel_timer()
             self.reason = graph.BY_STOP
             self._move(graph.TERMINATING, graph.BY_STOP)
@@ -144,8 +144,7 @@ class Process:
 
     def hurry(self, limit: float) -> None:
         """What is being ended is killed at ``limit`` (monotonic) at the latest."""
-        if self._ladder is not None:
-            self._ladder.hurry(limit)
+        self._ending.hurry(limit)
 
     def signal(self, signum: int) -> bool:
         """Send a signal to its group; False when it does not run."""
@@ -158,8 +157,7 @@ class Process:
 
     def check(self) -> None:
         """Children were reaped: what is being ended may be gone."""
-        if self._ladder is not None:
-            self._ladder.check()
+        self._ending.check()
 
     # Starting.
 
@@ -208,8 +206,8 @@ class Process:
         self.pid, self._leader, self.exit_code, self.error = 0, 0, failure.code, str(failure)
         self.output.say(self.error)
         self.readiness.ended(output_is_open=False)
-        if self._ladder is not None:
-            self._ladder.leader_gone()
+        if self._ending.is_on:
+            self._ending.leader_gone()
         else:
             self._move(graph.ERROR, self.error)
 
@@ -243,8 +241,8 @@ class Process:
         self._host.kin.leaders.pop(self.pid, None)
         self._leader = 0
         self.exit_code = exit_code(status)
-        if self._ladder is not None:
-            self._ladder.leader_gone()
+        if self._ending.is_on:
+            self._ending.leader_gone()
         elif self.state == graph.LAUNCHING and self.exit_code == 0:
             self._daemon_launched()
         else:
@@ -281,52 +279,17 @@ class Process:
         self._cancel_timer()
         self.readiness.down()
         self._move(state, f"{reason}: {self.readiness.complaint}" if reason in graph.PROBES else reason)
-        ladder = self._climb(self._leader)
-        text = self.definition.shutdown_command
-        if not text:
-            ladder.send()
-            return
-        try:
-            self._shut_down(ladder, text)
-        except OSError as error:
-            self._host.log(f"{self.name}: shutdown.command could not be run: {error.strerror}")
-            ladder.send()
-
-    def _shut_down(self, ladder: Ladder, text: str) -> None:
-        def done(passed: bool, complaint: str) -> None:
-            if not passed:
-                self._host.log(f"{self.name}: shutdown.command: {complaint}")
-            ladder.release()
-
-        command(self.definition, self._host, text, cwd=None, timeout=self.definition.shutdown_timeout, done=done)
-        ladder.hold()
-
-    def _climb(self, leader: int) -> Ladder:
-        ladder = self._ladder = Ladder(
-            self.name,
-            leader=leader,
-            signum=self.definition.shutdown_signal,
-            parent_only=self.definition.parent_only,
-            timeout=self.definition.shutdown_timeout,
-            host=self._host,
-            done=self._ladder_done,
-        )
-        return ladder
+        self._ending.begin(self._leader)
 
     def _end_leftovers(self) -> None:
         """End what earlier starts left behind, then answer who waits for that."""
-        if self._ladder is not None:
-            return
-        if self._has_run and (self._host.kin.of(self.name) or not self._host.kin.is_sure):
-            self._climb(0).send()
-        else:
-            self._host.kin.forget(self.name)
+        if not (self._has_run and self._ending.end_leftovers()):
             self._answer()
 
     def _clean(self) -> None:
         """Before an explicit start: one copy, and no old line in the new log."""
         self._end_leftovers()
-        if self._ladder is None and self._is_fresh and self.output.is_open:
+        if not self._ending.is_on and self._is_fresh and self.output.is_open:
             self._timer = self._host.loop.call_later(LAST_LINES_SECONDS, self._abandon_output)
 
     def _abandon_output(self) -> None:
@@ -334,8 +297,7 @@ class Process:
         self.output.abandon()
         self._changed()
 
-    def _ladder_done(self) -> None:
-        self._ladder = None
+    def _nothing_is_left(self) -> None:
         self.pid = 0
         if self.state == graph.TERMINATING:
             self.readiness.ended(output_is_open=self.output.is_open)
