@@ -36,6 +36,19 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     subprocess.run(["umount", "-l", place], check=True)
 
 
+def fill(path: Path) -> None:
+    """Take all the space there is."""
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY)
+    with pytest.raises(OSError, match="No space left"):
+        take_all(descriptor)
+    os.close(descriptor)
+
+
+def take_all(descriptor: int) -> None:
+    while True:
+        os.write(descriptor, b"x" * 4096)
+
+
 def supervisor_pid(berth: Berth) -> int:
     (control,) = (berth.home / "run").iterdir()
     return int((control / "pc.pid").read_text().split()[0])
@@ -56,10 +69,7 @@ def test_a_checkout_that_does_not_fit_is_rolled_back_entirely(berth: Berth, repo
 def test_a_home_without_space_says_so_and_nothing_is_made(berth: Berth, repo: Path, small_disk: Path) -> None:
     berth.home = small_disk / "home"
     berth.ok("ls")
-    with (small_disk / "filler").open("wb") as file, pytest.raises(OSError, match="No space left"):
-        while True:
-            file.write(b"x" * 65536)
-            file.flush()
+    fill(small_disk / "filler")
     outcome = berth("new", "a", "--json")
     assert outcome.code == 1, outcome
     assert outcome.error["code"] == "io_error", outcome
@@ -76,10 +86,7 @@ def test_a_workspace_without_space_still_goes_down_and_away(berth: Berth, repo: 
     with (repo / "berth.yaml").open("a") as file:
         file.write(f"worktree_root: {small_disk}\n")
     berth.ok("new", "a", "--up")
-    with (small_disk / "a/.berth/data/filler").open("wb") as file, pytest.raises(OSError, match="No space left"):
-        while True:
-            file.write(b"x" * 4096)
-            file.flush()
+    fill(small_disk / "a/.berth/data/filler")
     assert berth.doc("status", "a")["running"] is True
     assert berth.doc("down", "a")["was_running"] is True
     assert not command_lines(SLEEP)
