@@ -261,7 +261,6 @@ def _pattern(text: str) -> re.Pattern[bytes]:
     """A regular expression, or the literal text where it is none."""
     import re
 
-
     try:
         return re.compile(os.fsencode(text))
     except (re.error, OverflowError, RecursionError):
