@@ -222,7 +222,7 @@ class Box:
     def _blame_image(self) -> None:
         """Raise image_unsuitable when the image lacks what process 1 needs: asked by a container of its own."""
         words = ["container", "run", "--rm", "--pull=never", "--network=none", "--entrypoint", "sh", self.image]
-        script = "command -v python3 >/dev/null && python3 -I -S -c 'import sys; sys.exit(sys.version_info < (3, 9))'"
+        script = "python3 -I -S -c 'import sys; sys.exit(sys.version_info < (3, 9))' || exit 1"
         result = self.engine.attempt([*words, "-c", script])
         if result.timed_out or result.code in (0, 125):  # 125: the engine itself failed
             return
