@@ -208,7 +208,7 @@ class Box:
         except BerthError:
             self._blame_image()
             raise
-        found = next(iter(containers.peek(self.engine, [self.name])), None)
+        found = next(iter(containers.peek(self.engine, [self.name])), None) or self.find()
         if found is None or not found.running:
             self._blame_image()
             said = "\n".join(containers.logs(self.engine, self.name, tail=LOG_LINES))
@@ -251,6 +251,7 @@ class Box:
             found = result.complaint or result.text.strip() or f"exit code {result.code}"
             missing.append(f"a python3 that runs berth's guest ({found})")
         if missing:
+            self.engine.require_answer()  # an exec that failed because the engine is away says nothing of the image
             if "workspace" in said and _selinux_enforces():
                 missing.append("(SELinux enforces; berth never relabels, so label the workspace for containers)")
             raise self.unsuitable(missing)
