@@ -8,5 +8,5 @@ BIN := $(VENV)/bin
 demo: ; @scripts/setup demo $(EXAMPLE) && examples/demo $(EXAMPLE)
 test: ; @scripts/setup test && $(BIN)/python -m pytest $(PYTEST_ARGS) && $(MAKE) --no-print-directory lint
 lint: ; @$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
-bench: ; @echo "the benchmarks are not there yet"
+bench: ; @scripts/setup test && $(BIN)/python benchmarks/run.py $(BENCH_ARGS)
 image: ; @echo "the images are not there yet"

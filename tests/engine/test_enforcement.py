@@ -72,6 +72,10 @@ def test_every_attempt_of_the_table_is_refused_as_documented(seen: Any, record_p
     assert seen["arrived"] == 0
 
 
+def test_the_self_check_of_doctor_says_so_here(seen: Any) -> None:
+    assert (seen["selfcheck"]["enforced"], seen["selfcheck"]["reason"]) == (True, None)
+
+
 def test_an_app_is_what_it_is_on_the_bare_kernel(seen: Any) -> None:
     identity, status = seen["identity"]["identity"], seen["identity"]["status"]
     assert (identity["uids"], identity["gids"]) == ([10001] * 3, [10001] * 3)

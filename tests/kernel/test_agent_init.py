@@ -332,6 +332,7 @@ def test_a_planted_link_gives_no_rule_and_is_told() -> None:
     through_link, control, written = inside(work)
     skipped = [(e["path"], e["reason"]) for e in through_link["events"] if isinstance(e, dict) and "path" in e]
     assert skipped == [("/workspace/a", "symlink"), ("/workspace/a", "symlink")]
+    assert '[agent-init] warning: "a" has no rule for /workspace/a: a symlink is in the way' in through_link["events"]
     assert "PermissionError" in through_link["log"]
     assert (control, written) == (0, [])
 

@@ -5,13 +5,15 @@ Started with the boot document on stdin; prints one JSON object. Standard librar
 
 from __future__ import annotations
 
+import contextlib
+import io
 import json
 import os
 import shutil
 import sys
 from typing import Any
 
-from berth.guest.sandbox import grants, landlock, policy
+from berth.guest.sandbox import grants, landlock, policy, selfcheck
 from support import rows
 from support.world import PYTHON, Row, World, run_rows
 
@@ -36,6 +38,10 @@ def main() -> None:
     fields = ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp")
     seen["identity"] = world.probe("b", [["identity", "@identity"], ["status", "@status", *fields]])
     seen["work"] = world.probe("a", [["work", "ordinary_work"]])["work"]
+    told = io.StringIO()
+    with contextlib.redirect_stdout(told):
+        selfcheck.main(["check"])
+    seen["selfcheck"] = json.loads(told.getvalue())
     print(json.dumps(seen))
 
 

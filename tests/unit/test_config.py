@@ -222,10 +222,10 @@ def test_both_back_ends_take_both_supervisors(supervisor: str) -> None:
 def test_a_container_is_read_in_full() -> None:
     runtime = read("""
         runtime:
-          {backend: container, engine: podman, image: "localhost/app:1", user: "1000:1000", memory: 2g, cpus: 1.5, pids: 9}
+          {backend: container, engine: podman, image: "localhost/app:1", user: "1:1", memory: 2g, cpus: 1.5, pids: 9}
     """).runtime
     assert runtime.in_container
-    assert (runtime.engine, runtime.image, runtime.user) == ("podman", "localhost/app:1", "1000:1000")
+    assert (runtime.engine, runtime.image, runtime.user) == ("podman", "localhost/app:1", "1:1")
     assert (runtime.memory, runtime.cpus, runtime.pids) == ("2g", 1.5, 9)
 
 

@@ -35,19 +35,22 @@ ALL = list(declared((), keys.PROCESS))
 IDS = [".".join(path) for path, _ in ALL]
 
 
+# What a mapping needs beside the key in question, unless that is the needed one itself.
+NEEDED = {"exec": ("command", "command: x"), "http_get": ("port", "port: 80")}
+
+
 def definition_with(path: tuple[str, ...], value: str) -> str:
     """A valid definition, but for ``value`` at ``path``, as one line of YAML."""
-    inner = value
-    for number in range(len(path) - 1, -1, -1):
-        beside = ""
-        if path[number] == "http_get" and path[-1] not in ("port",):
-            inner = inner[:-1] + ", port: 80}" if inner.startswith("{") else inner
-        if path[number] == "exec" and path[-1] != "command":
-            inner = inner[:-1] + ", command: x}" if inner.startswith("{") else inner
-        if path[number] in ("readiness_probe", "liveness_probe") and len(path) == number + 2:
-            beside = ", exec: {command: x}" if path[-1] not in ("exec", "http_get") else ""
-        inner = f"{{{path[number]}: {inner}}}" if not beside else f"{{{path[number]}: {inner[:-1]}{beside}}}}}"
-    return inner[:-1] + (", command: x}" if path[0] != "command" else "}")
+    text = value
+    for number, key in reversed(list(enumerate(path))):
+        holder = path[number - 1] if number else ""
+        needed, beside = NEEDED.get(holder, ("", ""))
+        if holder in ("readiness_probe", "liveness_probe") and key not in NEEDED:
+            beside = "exec: {command: x}"
+        if not holder:
+            needed, beside = "command", "command: x"
+        text = f"{{{key}: {text}{', ' + beside if beside and key != needed else ''}}}"
+    return text
 
 
 # What is wrong for a type: the value in YAML, and the problem.
@@ -120,11 +123,12 @@ WRONG: dict[str, list[tuple[str, str]]] = {
 
 @pytest.mark.parametrize(("path", "key"), ALL, ids=IDS)
 def test_a_declared_key_takes_its_example_and_null(path: tuple[str, ...], key: Key) -> None:
-    other = "other: {command: x, readiness_probe: {exec: {command: x}}}, pg: {command: x, readiness_probe: {exec: {command: x}}}"
+    ready = "{command: x, readiness_probe: {exec: {command: x}}}"
+    other = f"other: {ready}, pg: {ready}"
     if key.standing == keys.REFUSED:
         return
     for value in (key.example, None):
-        if value is None and path[-1] in ("command", "exec", "http_get"):
+        if value is None and path[-1] in ("command", "exec", "http_get", "port"):
             continue  # nothing would be left to run
         text = f"ports: [web]\nprocesses: {{web: {definition_with(path, json.dumps(value))}, {other}}}"
         read(text)
@@ -322,10 +326,10 @@ def test_assignments_may_hold_anything() -> None:
 
 def test_success_codes_are_exit_codes() -> None:
     assert complaints(one("{command: x, success_exit_codes: [0, 255, 256, -1, x, ~]}")) == [
-        "1:59: processes.web.success_exit_codes[2]: must be between 0 and 255, not 256",
-        "1:64: processes.web.success_exit_codes[3]: must be between 0 and 255, not -1",
-        "1:68: processes.web.success_exit_codes[4]: must be a whole number, not the string 'x'",
-        "1:71: processes.web.success_exit_codes[5]: must be a whole number, not null",
+        "1:60: processes.web.success_exit_codes[2]: must be between 0 and 255, not 256",
+        "1:65: processes.web.success_exit_codes[3]: must be between 0 and 255, not -1",
+        "1:69: processes.web.success_exit_codes[4]: must be a whole number, not the string 'x'",
+        "1:72: processes.web.success_exit_codes[5]: must be a whole number, not null",
     ]
 
 
@@ -372,7 +376,7 @@ def test_a_probe_needs_what_it_tries() -> None:
     text = one("{command: x, readiness_probe: {exec: {}}, liveness_probe: {http_get: {path: /}}}")
     assert complaints(text) == [
         "1:55: processes.web.readiness_probe.exec: needs a command",
-        "1:85: processes.web.liveness_probe.http_get: needs a port",
+        "1:87: processes.web.liveness_probe.http_get: needs a port",
     ]
 
 
@@ -446,9 +450,8 @@ def test_a_chain_of_thousands_is_walked_in_no_time() -> None:
 @pytest.mark.parametrize("header", ["", PROCESS_COMPOSE])
 def test_a_condition_needs_what_it_waits_for(header: str) -> None:
     text = (
-        header
-        + "processes: {a: {command: x, depends_on: {b: {condition: process_healthy}, c: {condition: process_log_ready}}}, "
-        "b: {command: x}, c: {command: x}}"
+        header + "processes: {a: {command: x, depends_on: "
+        "{b: {condition: process_healthy}, c: {condition: process_log_ready}}}, b: {command: x}, c: {command: x}}"
     )
     lines = [line.partition(": ")[2] for line in complaints(text)]
     assert lines == [
@@ -483,8 +486,8 @@ def test_what_deserves_a_word_is_a_note_and_no_error() -> None:
         "berth.yaml:4:21: processes.web.ready_log_line: is no regular expression "
         "(missing ), unterminated subpattern at position 3), so it is taken literally",
         "berth.yaml:5:25: processes.web.shutdown.command: $$ reaches the shell as it is written, not as $",
-        "berth.yaml:6:38: processes.web.readiness_probe.exec.command: $$ reaches the shell as it is written, not as $",
-        "berth.yaml:7:38: processes.args.command: follows an entrypoint, so no shell expands its $",
+        "berth.yaml:6:39: processes.web.readiness_probe.exec.command: $$ reaches the shell as it is written, not as $",
+        "berth.yaml:7:39: processes.args.command: follows an entrypoint, so no shell expands its $",
     )
 
 

@@ -84,6 +84,10 @@ def test_not_a_number_is_a_float() -> None:
     assert math.isnan(data("k: .NaN")["k"])  # type: ignore[index]
 
 
+def test_json_is_yaml_with_its_pairs_of_escapes() -> None:
+    assert data('{"k": "\\ud83d\\ude00 \\u00e9\\/", "l": [1, true, null]}') == {"k": "😀 é/", "l": [1, True, None]}
+
+
 def test_a_number_of_absurd_length_stays_text() -> None:
     assert data("k: " + "9" * 10_000) == {"k": "9" * 10_000}
 

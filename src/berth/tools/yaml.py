@@ -277,9 +277,12 @@ class _Composer:
         text = event.value
         node = _Scalar(line, column, text, text)
         if any("\ud800" <= char <= "\udfff" for char in text):
-            self._complain(node, path, "half a surrogate pair is no character")
-            node.text = node.value = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-            return node
+            # JSON writes a character beyond U+FFFF as two escapes, and JSON is YAML.
+            pairs = text.encode("utf-16", "surrogatepass")
+            text = pairs.decode("utf-16", "replace")
+            if text.encode("utf-16") != pairs:
+                self._complain(node, path, "half a surrogate pair is no character")
+            node.text = node.value = text
         tag = self._scalar_tag(event, path)
         try:
             node.value = resolve(text, tag)

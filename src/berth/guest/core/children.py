@@ -10,6 +10,7 @@ import os
 import resource
 
 from . import procfs
+from .forked import RLIMIT_LOCKS, SIGNALS, become, default_signals, execute
 from .loop import READ, signal
 
 TYPE_CHECKING = False
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from .loop import Loop
-
-RLIMIT_LOCKS = 10
-_SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
 
 
 def set_tag(tag: int) -> bool:
@@ -30,14 +28,6 @@ def set_tag(tag: int) -> bool:
     except (ValueError, OSError):
         return False
     return True
-
-
-def default_signals() -> None:
-    """Give every signal its default disposition, but those that the interpreter ignores for good reason."""
-    for signum in _SIGNALS:
-        if signum not in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", 0)) and signal.getsignal(signum) == signal.SIG_IGN:
-            signal.signal(signum, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
 
 
 class Children:
@@ -83,7 +73,7 @@ class Children:
         reader, writer = os.pipe()
         streams = stdin, stdout, stderr
         try:
-            pid = self.fork(lambda: _become(argv, env, cwd, streams, terminal, tag, writer), on_exit=on_exit)
+            pid = self.fork(lambda: execute(argv, env, cwd, streams, terminal, tag, writer), on_exit=on_exit)
         except OSError:
             os.close(reader)
             raise
@@ -101,11 +91,11 @@ class Children:
         Its signals have their default dispositions and none is blocked when it begins.
         """
         # Blocked across the fork: a signal in the child before its dispositions are set would wake our loop.
-        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
             pid = os.fork()
             if pid == 0:
-                _work(work)
+                become(work)
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         self._exits[pid] = on_exit
@@ -132,7 +122,7 @@ class Children:
                 file_actions=[(os.POSIX_SPAWN_DUP2, stdin, 0), (os.POSIX_SPAWN_DUP2, stdout, 1), null],
                 setsid=True,
                 setsigmask=(),
-                setsigdef=_SIGNALS,
+                setsigdef=SIGNALS,
             )
         finally:
             os.fchdir(self._home)
@@ -148,6 +138,11 @@ class Children:
         os.close(reader)
         if on_exec is not None:
             on_exec(int(report or 0))
+
+    def disown(self, pid: int) -> None:
+        """Reap it, but tell nobody."""
+        if pid in self._exits:
+            self._exits[pid] = lambda status: None
 
     def has_exits(self) -> bool:
         """Whether a child has ended that was not reaped yet."""
@@ -189,49 +184,6 @@ class Children:
         if reaped:
             for callback in list(self.after_reap):
                 callback()
-
-
-def _work(work: Callable[[], None]) -> None:
-    """In the child: never returns."""
-    status = 127
-    try:
-        os.setsid()
-        for signum in _SIGNALS:
-            if signal.getsignal(signum) != signal.SIG_DFL:
-                signal.signal(signum, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        work()
-        status = 0
-    finally:
-        os._exit(status)
-
-
-def _become(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: str | None,
-    streams: tuple[int, int, int],
-    terminal: str | None,
-    tag: int | None,
-    report: int,
-) -> None:
-    """In the child: arrange the rest and exec; what prevents it goes to ``report``."""
-    try:
-        for number, fd in enumerate(streams):
-            if terminal is not None and number > 0:
-                # The first terminal that the leader of a session opens becomes its controlling one.
-                fd = os.open(terminal, os.O_RDWR)
-            elif fd < 0:
-                fd = os.open(os.devnull, os.O_RDWR)
-            os.dup2(fd, number)
-        if cwd is not None:
-            os.chdir(cwd)
-        if tag is not None:
-            resource.setrlimit(RLIMIT_LOCKS, (tag, resource.getrlimit(RLIMIT_LOCKS)[1]))
-        os.execve(argv[0], list(argv), dict(env))  # noqa: S606  # no shell on purpose
-    except OSError as error:
-        os.write(report, b"%d" % (error.errno or 1))
-        raise
 
 
 def exit_code(status: int) -> int:

@@ -175,6 +175,11 @@ class Definition:
     def declares_readiness(self) -> bool:
         return self.readiness is not None or self.ready_pattern is not None
 
+    def wants_restart(self, *, failed: bool, restarts: int) -> bool:
+        """Whether its policy asks for another start after ``restarts`` of them."""
+        wanted = self.policy == "always" or (self.policy == "on_failure" and failed)
+        return wanted and (not self.max_restarts or restarts < self.max_restarts)
+
     def argv(self) -> list[str]:
         """The words to execute; the first one may still have to be looked up on PATH. Raises ValueError."""
         if not self.entrypoint:

@@ -49,6 +49,13 @@ class Ending:
         kin.forget(name)
         return False
 
+    def report_leftovers(self) -> None:
+        """Say in the log what a leader left running."""
+        left = " ".join(str(entry.pid) for entry in self._host.kin.of(self._definition.name))
+        if left:
+            name = self._definition.name
+            self._host.log(f"{name}: what it left running ends with its stop or start, or with down: {left}")
+
     def leader_gone(self) -> None:
         if self._ladder is not None:
             self._ladder.leader_gone()

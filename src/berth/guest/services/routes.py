@@ -7,7 +7,7 @@ import time
 
 from ..core import codec
 from ..core.loop import now
-from . import graph, websocket
+from . import graph, requests, websocket
 from .project import Waiter
 
 TYPE_CHECKING = False
@@ -133,7 +133,7 @@ class Routes:
     def _stop(self, request: Request, name: str) -> None:
         process = self._find(request, name)
         if process is not None:
-            process.stop(lambda: request.answer({"name": name}))
+            requests.stop(process, lambda: request.answer({"name": name}))
 
     def _stop_several(self, request: Request) -> None:
         try:
@@ -161,18 +161,18 @@ class Routes:
             self._stop_one(name, done)
 
     def _stop_one(self, name: str, done: Callable[[str], None]) -> None:
-        self._project.processes[name].stop(lambda: done(name))
+        requests.stop(self._project.processes[name], lambda: done(name))
 
     def _start(self, request: Request, name: str) -> None:
         process = self._find(request, name)
         if process is not None:
-            process.start()
+            requests.start(process)
             request.answer({"name": name})
 
     def _restart(self, request: Request, name: str) -> None:
         process = self._find(request, name)
         if process is not None:
-            process.restart(lambda: request.answer({"name": name}))
+            requests.restart(process, lambda: request.answer({"name": name}))
 
     def _signal(self, request: Request, name: str, number: str) -> None:
         process = self._find(request, name)
@@ -180,7 +180,7 @@ class Routes:
             return
         if not number.isdigit() or int(number) > 31:
             request.answer({"error": f"invalid signal: {number}; must be between 0 and 31"}, 400)
-        elif process.signal(int(number)):
+        elif requests.send(process, self._project.host, int(number)):
             request.answer({"name": name})
         else:
             request.answer({"error": f"process {name} is not running"}, 400)

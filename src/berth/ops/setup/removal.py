@@ -271,12 +271,21 @@ def finish_removal(held: Held) -> Done:
     if row.removal_branch is not None and row.removal_head is not None:
         delete_workspace_branch(row.common_dir, row.removal_branch, expected=row.removal_head, env=env)
         result.branch_deleted = True
-    elif row.branch is not None:
-        result.branches_kept.append(row.branch)
+    else:
+        result.branches_kept += _branches_that_stay(row, env)
     delete_moved(row, moved)
-    result.checkout_removed = True
+    result.checkout_removed = row.removal_dir is not None  # a checkout that was missing already is not our deed
     forget_record(held)
     return result
+
+
+def _branches_that_stay(row: Workspace, env: Mapping[str, str]) -> list[str]:
+    """The branch that was current and the workspace's own, as far as they exist, each once."""
+    from berth.tools.git.refs import HEADS, read_refs
+
+    names = list(dict.fromkeys(name for name in (row.branch, own_branch(row)) if name is not None))
+    known = read_refs(row.common_dir, [HEADS + name for name in names], env=env)
+    return [name for name in names if HEADS + name in known]
 
 
 def move_away(row: Workspace, *, env: Mapping[str, str], clear: Callable[[], None]) -> str:
