@@ -89,7 +89,7 @@ def _all(descriptor: int) -> str:
 
 def _document() -> policy.Document:
     """One app that may write its own directory and connect to port 1, compiled by hand: there is no host here."""
-    directory = "/usr/lib/berth"
+    directory = "/app/apps/" + NAME
     app = {
         "name": NAME, "uid": grants.FIRST_UID, "dir": directory, "entry": "src/app.py",
         "interpreter": "/usr/bin/python3", "manifest_sha256": "0" * 64, "capabilities": ["network:connect:1"],

@@ -237,7 +237,7 @@ def make_workspace(root: str) -> None:
     directory = os.path.join(root, DEV_DIRECTORY)
     if not os.path.lexists(directory):
         os.mkdir(directory)
-        os.chmod(directory, 0o2775)
+        os.chmod(directory, 0o2775)  # noqa: S103  # the contract's mode: apps share it as a group
 
 
 def empty_workspace(engine: Engine, root: str, image: str) -> None:

@@ -193,9 +193,8 @@ class Attached:
         self.events: list[Mapping[str, object]] = []
         reader, writer = os.pipe()
         try:
-            words = ["container", "start", "--attach", "--sig-proxy=false", row.container]
-            if engine.name == "podman":
-                words = ["start", "--attach", "--sig-proxy=false", row.container]
+            # A group of its own, ended by KILL alone: no signal of ours is ever passed on to the container.
+            words = ["container", "start", "--attach", row.container]
             self.pid = engine.spawn(words, descriptors=(proc.DEVNULL, writer, writer))
         except BaseException:
             os.close(reader)
