@@ -206,6 +206,7 @@ class Box:
         try:
             containers.start(self.engine, self.name)
         except BerthError:
+            self._blame_port()
             self._blame_image()
             raise
         found = next(iter(containers.peek(self.engine, [self.name])), None) or self.find()
@@ -218,6 +219,12 @@ class Box:
                 hint=images.MISSING_HINT,
             )
         self._note_init(found)
+
+    def _blame_port(self) -> None:
+        """Raise port_in_use when somebody else listens on a reserved port: they are not held open (15)."""
+        from berth.tools.listeners import refuse_foreign
+
+        refuse_foreign(self.row.ports, workspace_id=self.row.id)
 
     def _blame_image(self) -> None:
         """Raise image_unsuitable when the image lacks what process 1 needs: asked by a container of its own."""
