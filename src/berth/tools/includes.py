@@ -17,7 +17,7 @@ def read_includes(path: str) -> list[str]:
 
     Raises BerthError ``copy_failed`` naming file and line for a path that does not stay inside the repository (3.3).
     """
-    from berth.spec.complaints import clean, path_problem
+    from berth.spec.paths import cleaned, repository_path_problem
 
     try:
         with open(path, encoding="utf-8-sig", errors="surrogateescape", opener=_open_plainly) as file:
@@ -31,10 +31,10 @@ def read_includes(path: str) -> list[str]:
         text = line.strip()
         if not text or text.startswith("#"):
             continue
-        problem = path_problem(text)
+        problem = repository_path_problem(text)
         if problem is not None:
             raise BerthError(f"{path}:{number}: {text} {problem}", code="copy_failed", hint=f"edit {path}")
-        wanted.append(clean(text))
+        wanted.append(cleaned(text))
     return wanted
 
 
