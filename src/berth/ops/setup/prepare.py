@@ -97,14 +97,15 @@ def make_data(row: Workspace) -> None:
 
 def clear_data(row: Workspace) -> None:
     """Delete ``.berth/data``, never following a link (10.1)."""
-    from berth.tools.trees import delete_below
+    from berth.tools.deletion import delete_below
 
     delete_below(row.path, (METADATA, DATA))
 
 
 def bring_files(ctx: Context, row: Workspace, config: Config, *, replace: bool) -> None:
     """``.worktreeinclude`` and ``copy_dirs`` of the primary checkout (7.6)."""
-    from berth.tools.copies import copy_into, read_includes
+    from berth.tools.copies import copy_into
+    from berth.tools.includes import read_includes
 
     if not os.path.isdir(os.path.join(row.repo, ".git")) and not os.path.isfile(os.path.join(row.repo, ".git")):
         if config.copy_dirs:

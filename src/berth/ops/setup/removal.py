@@ -289,7 +289,7 @@ def check_unmoved(row: Workspace) -> None:
 
 def delete_moved(row: Workspace, moved: str) -> None:
     """Step 6: delete the moved directory, only while it is the recorded one; the marker goes last."""
-    from berth.tools.trees import delete_tree
+    from berth.tools.deletion import delete_tree
 
     if os.path.lexists(moved):
         if row.removal_dir is None or identity_of(moved) != row.removal_dir:
