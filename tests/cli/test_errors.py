@@ -265,7 +265,9 @@ def test_env_file_invalid(berth: Berth, repo: Path) -> None:
 
 
 def test_process_failed_names_process_code_and_last_lines(berth: Berth, repo: Path) -> None:
-    reconfigure(repo, SLEEPER.replace("exec sleep 1000", "echo last words; exit 9"))
+    # Without a probe it counts as started the moment it runs; with one its end before that is a failure (8.4).
+    failing = "'echo last words; exit 9', readiness_probe: {exec: {command: 'false'}}"
+    reconfigure(repo, SLEEPER.replace("exec sleep 1000", failing))
     error = berth.fails("process_failed", "new", "a", "--up")
     assert "web" in error["message"]
     assert "9" in error["message"]
@@ -285,7 +287,8 @@ def test_not_ready_at_the_timeout_of_wait(berth: Berth, repo: Path) -> None:
         assert "web" in error["message"]
     finally:
         up.send_signal(signal.SIGINT)
-        assert up.wait(20) == 130
+        up.communicate(timeout=20)
+    assert up.returncode == 130
 
 
 def test_not_running(berth: Berth) -> None:
@@ -410,6 +413,7 @@ def test_repository_missing(berth: Berth, repo: Path, tmp_path: Path) -> None:
     for words in (["up", str(path)], ["done", str(path), "--force"]):
         assert berth.fails("repository_missing", *words, cwd=tmp_path)["hint"]
     assert (path / "a.txt").exists()
+    (tmp_path / "moved").rename(repo)
 
 
 def test_worktree_locked_shows_the_reason(berth: Berth, repo: Path) -> None:
@@ -447,7 +451,8 @@ def test_busy_names_the_holder(berth: Berth) -> None:
         assert str(run.pid) in error["message"]
     finally:
         run.send_signal(signal.SIGTERM)
-        assert run.wait(20) == 143
+        run.communicate(timeout=20)
+    assert run.returncode == 143
 
 
 def test_inside_run_and_inside_service(berth: Berth, repo: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -148,6 +149,20 @@ def test_a_branch_that_the_primary_checkout_is_on_stays(repo: Path) -> None:
     with pytest.raises(BerthError) as caught:
         delete(made)
     assert caught.value.code == "branch_checked_out"
+
+
+def test_a_lock_on_the_packed_references_is_waited_for(repo: Path) -> None:
+    made = new(repo)
+    git(repo, "pack-refs", "--all")
+    move_away(made)
+    drop(made)
+    lock = repo / ".git/packed-refs.lock"
+    lock.touch()
+    release = threading.Timer(1.5, lock.unlink)
+    release.start()
+    delete(made)
+    release.join()
+    assert "berth/a" not in refs_of(repo)
 
 
 def test_stashes_of_the_repository_stay(repo: Path) -> None:

@@ -179,6 +179,15 @@ def test_what_the_primary_checkouts_module_repository_has_is_kept(app: Path) -> 
     check(made)
 
 
+def test_a_module_repository_that_no_checkout_shows_any_more_still_blocks(app: Path) -> None:
+    made = new(app)
+    fill(made)
+    work = commit(made.path / "lib", {"new.txt": "n"})
+    git(made.path, "submodule", "-q", "deinit", "--force", "lib")
+    assert not (made.path / "lib/.git").exists()
+    assert work[:12] in refused(made)
+
+
 def test_a_stash_of_a_submodule_blocks(app: Path) -> None:
     made = new(app)
     fill(made)

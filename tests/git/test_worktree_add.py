@@ -94,6 +94,13 @@ def test_a_failing_hook_that_left_the_checkout_dirty_rolls_everything_back(repo:
     assert len(worktrees.worktrees(str(repo / ".git"), env=env_of())) == 1
 
 
+def test_directories_that_nobody_can_write_do_not_survive_the_roll_back(repo: Path) -> None:
+    hook(repo, "post-checkout", "#!/bin/sh\nmkdir -p d/e && : > d/e/f && chmod 0500 d/e d\nexit 7\n")
+    with pytest.raises(BerthError):
+        new(repo)
+    assert not (repo.parent / "app.berths").exists()
+
+
 def test_an_impossible_destination_leaves_no_branch_no_entry_and_no_directory(repo: Path) -> None:
     before = refs_of(repo)
     (repo.parent / "app.berths").write_text("a file in the way")
@@ -173,6 +180,35 @@ def test_twelve_at_once_all_succeed_while_config_lock_is_held(repo: Path) -> Non
     assert len({item.git_dir for item in made}) == 12
     assert all(git(item.path, "status", "--porcelain") == "" for item in made)
     assert git(repo, "fsck", "--no-dangling") == ""
+
+
+def test_an_entry_that_another_git_is_writing_is_waited_for(repo: Path) -> None:
+    half = repo / ".git/worktrees/other"
+    half.mkdir(parents=True)
+    (half / "locked").write_text("initializing")
+    (half / "gitdir").write_text(f"{repo.parent}/other/.git\n")
+    (half / "HEAD").write_text("0" * 40 + "\n")
+    (half / "commondir").write_text("")
+    with pytest.raises(AssertionError, match="commondir"):
+        git(repo, "worktree", "list")
+    release = threading.Timer(1.0, (half / "commondir").write_text, ["../..\n"])
+    release.start()
+    made = new(repo)
+    release.join()
+    assert git(made.path, "status", "--porcelain") == ""
+
+
+def test_a_failure_of_ones_own_is_not_repeated(repo: Path) -> None:
+    trace = repo.parent / "trace"
+    git(repo, "config", "filter.bad.smudge", f"echo ran >> '{trace}'; exit 1")
+    git(repo, "config", "filter.bad.clean", "cat")
+    git(repo, "config", "filter.bad.required", "true")
+    commit(repo, {".gitattributes": "*.bad filter=bad\n"})
+    commit(repo, {"x.bad": "x"})
+    with pytest.raises(BerthError) as caught:
+        new(repo)
+    assert caught.value.code == "git_failed"
+    assert trace.read_text() == "ran\n"
 
 
 @pytest.mark.parametrize("name", ["packed-refs.lock", "refs/heads/berth/a.lock"])

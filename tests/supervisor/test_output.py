@@ -190,7 +190,7 @@ def test_output_that_is_closed_early_disturbs_nobody(supervise: Start) -> None:
     one = supervise({"a": {"command": "echo first; exec >&- 2>&-; sleep 0.3; exec sleep 1000"}})
     one.prints("a", "first")
     until(lambda: not keepers(one))
-    assert one.state("a")["status"] == "Running"
+    one.reaches("a", "Running")
     assert one.down() < 2
 
 
@@ -201,7 +201,7 @@ def test_bytes_that_are_no_text_are_kept_and_reported_readable(supervise: Start)
     data = (one.root / ".berth/logs/a.log").read_bytes()
     assert data.startswith(b"\xff\xfeok\n")
     assert len(data) == 5 + 5000000 + 6
-    status, document = one.ask("GET", "/process/logs/a/1/0")
+    status, document = one.ask("GET", "/process/logs/a/0/1")
     assert (status, document) == (200, {"logs": ["last"]})
 
 

@@ -74,7 +74,7 @@ def test_an_exit_code_that_is_declared_a_success_is_one(supervise: Start) -> Non
         }
     )
     assert one.wait().word == "settled"
-    assert one.state("b")["status"] == "Running"
+    one.reaches("b", "Running")
 
 
 def test_a_dependent_is_skipped_when_its_condition_can_no_longer_hold(supervise: Start) -> None:
@@ -180,7 +180,7 @@ def test_what_cannot_be_executed_is_an_error_with_its_reason_in_the_log(
     assert str(state["error"])
     one.prints("a", str(state["error"]))
     assert one.wait("a").word == "failed"
-    assert one.state("b")["status"] == "Running"
+    one.reaches("b", "Running")
 
 
 def test_start_on_a_running_and_stop_on_an_ended_process_change_nothing(supervise: Start) -> None:

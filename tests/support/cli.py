@@ -43,7 +43,9 @@ class Berth:
     def __init__(self, home: Path, cwd: Path) -> None:
         self.home = home
         self.cwd = cwd
-        self.env: dict[str, str] = {}
+        # A range of its own for each test process: test runs beside each other know nothing of each other's registries.
+        first = 20000 + os.getpid() % 97 * 200
+        self.env: dict[str, str] = {"BERTH_PORT_RANGE": f"{first}-{first + 199}"}
 
     def environment(self, extra: Mapping[str, str] | None = None) -> dict[str, str]:
         env = {key: value for key, value in os.environ.items() if not key.startswith("BERTH_")}
@@ -89,7 +91,7 @@ class Berth:
 
     def doc(self, *words: str, cwd: Path | str | None = None, env: Mapping[str, str] | None = None) -> Any:
         """Run with --json, assert success, return the document."""
-        return self.ok(*words, "--json", cwd=cwd, env=env).json
+        return self.ok(*json_words(words), cwd=cwd, env=env).json
 
     def fails(
         self, code: str, *words: str, cwd: Path | str | None = None, env: Mapping[str, str] | None = None
@@ -97,13 +99,20 @@ class Berth:
         """Run with --json, assert the error ``code`` with its exit status, return the error."""
         from berth.errors import EXIT_STATUS
 
-        outcome = self(*words, "--json", cwd=cwd, env=env)
+        outcome = self(*json_words(words), cwd=cwd, env=env)
         assert outcome.code == EXIT_STATUS[code], outcome
         assert outcome.error["code"] == code, outcome
         return outcome.error
 
     def path(self, slug: str) -> Path:
         return self.cwd.parent / f"{self.cwd.name}.berths" / slug
+
+
+def json_words(words: tuple[str, ...]) -> list[str]:
+    """``words`` with --json: behind them, or where ``run``'s own options and ``--`` allow it."""
+    if words[:1] == ("run",) or "--" in words:
+        return ["--json", *words]
+    return [*words, "--json"]
 
 
 def await_true(fact: Any, *, seconds: float = 10) -> None:

@@ -1,4 +1,4 @@
-"""Start-up is a feature: which modules the hot commands import is pinned, so that a regression shows without a timer."""
+"""Start-up is a feature: the modules that hot commands import are pinned; a regression shows without a timer."""
 
 from __future__ import annotations
 
@@ -43,8 +43,9 @@ sys.argv[0] = {str(PROGRAM[1])!r}
 sys.path.insert(0, {str(ROOT / "src")!r})
 from berth.cli.main import main
 status = main()
+after = sorted(set(sys.modules) - before)
 import json
-sys.stderr.write("\\nMODULES" + json.dumps([status, sorted(set(sys.modules) - before)]))
+sys.stderr.write("\\nMODULES" + json.dumps([status, after]))
 """
 
 

@@ -52,7 +52,8 @@ class App:
 
     def apply_flags(self) -> None:
         """Make the flags count; called again once the words behind the command's name are read."""
-        self.out.configure(json=self.flags.json, quiet=self.flags.quiet, color=self.flags.color)
+        flags = self.flags
+        self.out.configure(json=flags.json, quiet=flags.quiet, color=flags.color, verbose=flags.verbose)
         if self.flags.verbose:
             self._narrate_commands()
 

@@ -44,7 +44,7 @@ def _copy(source: argparse.ArgumentParser, target: argparse.ArgumentParser) -> N
         target._add_action(action)
 
 
-def names(app: App, kind: str) -> list[str]:
+def names(app: App, kind: str = "workspaces") -> list[str]:
     """What the script asks for while one types: ``workspaces``, or ``processes`` and ``ports`` of the one around."""
     from berth.errors import BerthError
 

@@ -35,9 +35,11 @@ def main(argv: list[str] | None = None) -> int:
     app = App(flags, os.environ)
     _watch_signals()
     try:
-        status = _dispatch(app, words)
+        status = _dispatch(app, list(words))
     except BerthError as error:
-        app.apply_flags()  # the command may have read --json behind its name
+        if error.code == "usage":
+            take_flags_of(words, flags)  # the parser may have given up before it came to them
+        app.apply_flags()
         app.out.error(error)
         status = error.exit_status
     except (Interrupted, KeyboardInterrupt) as stop:
@@ -59,11 +61,25 @@ def _dispatch(app: App, words: list[str]) -> int:
         return 0
     if name == "--version":
         name = "version"
+    if name == "__complete":
+        from berth.cli.completion import names
+
+        app.out.text("\n".join(names(app, *words[1:2])))
+        return 0
     name = ALIASES.get(name, name)
     if name not in COMMANDS:
         raise _unknown(name)
     family = __import__(f"berth.cli.{COMMANDS[name][0]}", fromlist=["execute"])
     return int(family.execute(app, name, words[1:]))
+
+
+def take_flags_of(words: list[str], flags: Flags) -> None:
+    """Note the shared flags of a command line that could not be parsed; ``run``'s end where its command begins."""
+    is_run = words[:1] == ["run"]
+    for word in words[1:]:
+        if word == "--" or (is_run and not word.startswith("-")):
+            return
+        flags.take(word)
 
 
 def _unknown(name: str) -> BerthError:

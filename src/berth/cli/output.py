@@ -32,10 +32,11 @@ class Output:
         self.progress: Progress | None = None
         self.configure(json=False, quiet=False, color=True)
 
-    def configure(self, *, json: bool, quiet: bool, color: bool) -> None:
+    def configure(self, *, json: bool, quiet: bool, color: bool, verbose: bool = False) -> None:
         """Make the shared flags count. ``color`` false forbids colour; true leaves it to the environment."""
         self.json = json
         self.quiet = quiet
+        self.verbose = verbose
         self._color_out = wants_color(self._environ, STDOUT, allowed=color) and not json
         self._color_err = wants_color(self._environ, STDERR, allowed=color)
 
@@ -83,6 +84,11 @@ class Output:
         if not self.quiet:
             self.story(f"berth: {text}")
 
+    def detail(self, text: str) -> None:
+        """What only ``-v`` shows."""
+        if self.verbose:
+            self.story(f"berth: {text}")
+
     def warning(self, text: str) -> None:
         """Something the user should act on; never dropped."""
         mark = "warning:"
@@ -118,7 +124,11 @@ class Output:
     def error(self, error: BerthError) -> None:
         """A failure: ``berth: message`` and ``hint: …`` on stderr, or one document on stdout with ``--json``."""
         if self.json:
-            self.document({"error": {"code": error.code, "message": error.message, "hint": error.hint}})
+            told: dict[str, object] = {"code": error.code, "message": error.message, "hint": error.hint}
+            issues = getattr(error, "issues", None)  # of a manifest, each with its place
+            if issues:
+                told["issues"] = [issue.as_dict() for issue in issues]
+            self.document({"error": told})
             return
         mark = "\x1b[31mberth:\x1b[0m" if self._color_err else "berth:"
         self.story(f"{mark} {error.message}" + (f"\nhint: {error.hint}" if error.hint else ""))
@@ -139,6 +149,17 @@ def is_terminal(descriptor: int) -> bool:
         return os.isatty(descriptor)
     except OSError:
         return False
+
+
+def terminal_width() -> int:
+    """Columns of the terminal: COLUMNS when it is a sensible number, else what stdout says, else 80."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(STDOUT).columns or 80
+    except OSError:
+        return 80
 
 
 def encode(text: str) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from berth.cli.output import terminal_width
 from berth.errors import BerthError
 
 TYPE_CHECKING = False
@@ -14,12 +15,22 @@ if TYPE_CHECKING:
     from berth.cli.app import App, Flags
 
 
+_LITERAL = "\0"  # before a word that follows ``--``: the parser for interleaved words would take -x for an option
+
+
 class HelpAsked(Exception):
     """``-h`` was given; ``text`` is the help."""
 
     def __init__(self, text: str) -> None:
         super().__init__()
         self.text = text
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal. Its base would import ``shutil`` to ask, a third of an interpreter start."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=max(40, terminal_width() - 2))
 
 
 class Parser(argparse.ArgumentParser):
@@ -31,7 +42,7 @@ class Parser(argparse.ArgumentParser):
             usage=None,
             description=f"{summary[0].upper()}{summary[1:]}.\n\nexample:\n"
             + "\n".join(f"  {line}" for line in example.splitlines()),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
             allow_abbrev=False,
             add_help=False,
         )
@@ -50,8 +61,16 @@ class Parser(argparse.ArgumentParser):
         raise BerthError(message, code="usage", hint=f"{self.prog} -h")
 
     def words(self, argv: Sequence[str]) -> argparse.Namespace:
-        """Parse. Raises BerthError (usage) and HelpAsked."""
-        return self.parse_intermixed_args(list(argv))
+        """Parse. Raises BerthError (usage) and HelpAsked. What follows ``--`` is never an option."""
+        options, rest = list(argv), []
+        if "--" in options:
+            at = options.index("--")
+            options, rest = options[:at], [_LITERAL + word for word in options[at + 1 :]]
+        found = self.parse_intermixed_args([*options, *rest])
+        for name, value in vars(found).items():
+            if isinstance(value, str):
+                setattr(found, name, value.removeprefix(_LITERAL))
+        return found
 
     def note_flag(self, word: str) -> None:
         """One of the shared flags was given behind the command's name."""

@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from berth.ops.gc import Collected
     from berth.ops.inspect import Ports
     from berth.ops.retire import Done
     from berth.ops.setup.describe import View
@@ -84,6 +85,15 @@ def done_lines(result: Done) -> str:
         lines.append(f"branch deleted {result.branch}")
     lines += [f"branch kept {branch}" for branch in result.branches_kept]
     return "\n".join(lines)
+
+
+def gc_lines(found: Collected) -> str:
+    """``kind<TAB>slug<TAB>bytes<TAB>reason`` per action."""
+    if not found.actions:
+        return "nothing to collect"
+    return "\n".join(
+        f"{action.kind}\t{action.slug or '-'}\t{action.bytes}\t{_one_line(action.reason)}" for action in found.actions
+    )
 
 
 def _one_line(text: str) -> str:

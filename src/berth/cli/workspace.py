@@ -91,6 +91,10 @@ def _doctor(parser: Parser) -> None:
     parser.add_argument("--fix", action="store_true", help="repair what is certain; destroys nothing")
 
 
+def _gc(parser: Parser) -> None:
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+
+
 def _schema(parser: Parser) -> None:
     parser.add_argument("name", nargs="?", help="name of the schema; without it: the list")
 
@@ -252,8 +256,12 @@ def open_port(app: App, args: argparse.Namespace) -> int:
     from berth.ops import inspect
 
     target = inspect.open_port(app.context, args.port, args.workspace)
-    _show(app, target.document(), lambda: target.url)
-    target.launch()
+    if app.out.json:
+        target.launch()
+        app.out.document(target.document())
+    else:
+        app.out.text(target.url)
+        target.launch()
     return 0
 
 
@@ -272,6 +280,17 @@ def done(app: App, args: argparse.Namespace) -> int:
     with app.progress():
         result = retire.done(app.context, args.workspace, force=args.force)
     return _show(app, result.document(), lambda: done_lines(result))
+
+
+def gc(app: App, args: argparse.Namespace) -> int:
+    from berth.cli.render import gc_lines
+    from berth.ops import gc as collector
+
+    with app.progress():
+        found = collector.gc(app.context, dry_run=args.dry_run)
+    for warning in found.warnings:
+        app.out.warning(warning)
+    return _show(app, found.document(), lambda: gc_lines(found))
 
 
 def doctor(app: App, args: argparse.Namespace) -> int:
@@ -345,6 +364,7 @@ COMMANDS: dict[str, Command] = {
     "open": Command(_open, open_port, example="berth open web -w feature-a"),
     "reset": Command(_locking, reset, example="berth reset feature-a"),
     "done": Command(_done, done, example="berth done feature-a"),
+    "gc": Command(_gc, gc, example="berth gc --dry-run"),
     "doctor": Command(_doctor, doctor, example="berth doctor --fix"),
     "schema": Command(_schema, schema, example="berth schema config > berth.schema.json"),
     "completion": Command(_completion, completion, example='eval "$(berth completion bash)"'),

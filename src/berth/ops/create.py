@@ -10,10 +10,11 @@ from berth.ops.setup.configuration import load, parse
 from berth.ops.setup.creation import create_checkout
 from berth.ops.setup.describe import View, view
 from berth.ops.setup.identity import METADATA, read_marker, write_marker
-from berth.ops.setup.lifecycle import Held
+from berth.ops.setup.lifecycle import Held, refuse_inside_service
 from berth.ops.setup.locate import current_directory
 from berth.ops.setup.planning import runtime_environment, write_plan
 from berth.ops.setup.prepare import is_incomplete, make_data, prepare, settle, write_env_file
+from berth.ops.setup.young_index import refresh_young_index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,10 +48,12 @@ def new(ctx: Context, slug: str, *, base: str | None = None, used: bool = False)
     repo = repository_here(ctx)
     primary = primary_configuration(ctx, repo)
     path = workspace_path(repo, primary, slug)
+    refuse_inside_service(ctx, registered(ctx, repo, slug, path), "new")
     with Held(ctx, "new", path, words=f"berth new {slug}") as held:
         row = registered(ctx, repo, slug, held.path)
         if row is not None:
             held.row = row
+            refresh_young_index(ctx, row)
             return resume(held, base)
         create_checkout(held, repo, register(held, repo, primary, slug, base=base))
         settle(held)
@@ -159,6 +162,7 @@ def adopt(ctx: Context, path: str | None, *, setup: bool = False) -> View:
     top = toplevel_of(start)
     assert top is not None
     refuse_line_breaks(top)
+    refuse_inside_service(ctx, ctx.registry.by_path(top), "adopt")
     with Held(ctx, "adopt", top, words=f"berth adopt {top}") as held:
         found = target(top, repo=repo, env=ctx.environ)
         row = ctx.registry.by_path(top)
@@ -189,9 +193,9 @@ def adopt_new(held: Held, repo: Repository, git_dir: str, *, setup: bool) -> Wor
         "repo": repo.path,
         "common_dir": repo.common_dir,
         "git_dir": git_dir,
-        "branch": current_branch(path, git_dir=git_dir, env=ctx.environ),
+        "branch": current_branch(git_dir, env=ctx.environ),
         "base": loaded.config.base,
-        "start_commit": head_commit(path, git_dir=git_dir, common_dir=repo.common_dir, env=ctx.environ),
+        "start_commit": head_commit(git_dir, common_dir=repo.common_dir, env=ctx.environ),
         "ownership": "adopted",
         "phase": "ready",
         "setup_complete": not setup,

@@ -23,8 +23,8 @@ def reset(ctx: Context, argument: str | None) -> View:
 
     An interrupted reset is finished by the next ``new``, ``up`` or ``run``.
     """
+    from berth.ops.setup.back_end import runtime_of
     from berth.ops.setup.stopping import stop_all
-    from berth.runtime.select import runtime_for
 
     seen = locate(ctx, argument)
     with Held(ctx, "reset", seen.path, row=seen, words=f"berth reset {seen.slug}") as held:
@@ -34,7 +34,7 @@ def reset(ctx: Context, argument: str | None) -> View:
         check_identity(held.row)
         loaded = usable(ctx, held.row)
         held.used()
-        runtime_for(ctx.home, held.row, environ=ctx.environ, say=ctx.say).require_known()
+        runtime_of(ctx, held.row).require_known()
         drop_plan(ctx, held.row)
         held.update(setup_complete=False, reset_pending=True)
         ctx.say.step("stopping the processes")
@@ -48,6 +48,7 @@ def done(ctx: Context, argument: str | None, *, force: bool = False) -> Done:
 
     ``force`` skips the preservation test and the check for strangers inside, nothing else.
     """
+    cwd = ctx.cwd
     seen = locate(ctx, argument)
     with Held(ctx, "done", seen.path, row=seen, words=f"berth done {seen.slug}") as held:
         if held.row.removing:
@@ -58,4 +59,7 @@ def done(ctx: Context, argument: str | None, *, force: bool = False) -> Done:
         if held.row.phase == "creating":
             return retire_creating(held)
         begin_removal(held, force=force)
-        return finish_removal(held)
+        result = finish_removal(held)
+        if cwd is not None and (cwd + "/").startswith(seen.path + "/"):
+            ctx.say.note(f"the current directory is gone; the primary checkout is {seen.repo}")
+        return result

@@ -95,6 +95,8 @@ def _execute(
     ctx: Context, plan: PreparedPlan, argv: Sequence[str], stdout_to_stderr: bool, *, lease: locks.Held | None = None
 ) -> Ended:
     """Run the plan: the caller's environment, merged now and never stored, then the plan's variables."""
+    if plan.backend == "container":
+        return _execute_inside(ctx, plan, argv, stdout_to_stderr)
     from berth.runtime.execute import execute
     from berth.spec.environment import merged
 
@@ -102,3 +104,34 @@ def _execute(
     if lease is not None:
         env[locks.LEASE_VARIABLE] = str(lease.lease)
     return execute(plan, argv, env=env, stdout_to_stderr=stdout_to_stderr)
+
+
+def _execute_inside(ctx: Context, plan: PreparedPlan, argv: Sequence[str], stdout_to_stderr: bool) -> Ended:
+    """Run the plan in its container; where that does not run, the operation lock is taken to start it (5.3)."""
+    from berth.runtime.inside import execute_inside, warnings_if_running
+
+    warnings = warnings_if_running(ctx.home, plan, environ=ctx.environ)
+    if warnings is None:
+        _start_container(ctx, plan)
+    for warning in warnings or ():
+        ctx.say.warning(warning)
+    return execute_inside(plan, argv, environ=ctx.environ, stdout_to_stderr=stdout_to_stderr)
+
+
+def _start_container(ctx: Context, plan: PreparedPlan) -> None:
+    from berth.errors import BerthError
+    from berth.ops.setup.back_end import runtime_of
+
+    with locks.operation(
+        locks_directory(ctx.home),
+        plan.lock_key,
+        command="berth run (starting the container)",
+        say=ctx.say.waiting,
+        limit=0.0 if ctx.no_wait else None,
+    ):
+        row = ctx.registry.by_id(plan.workspace_id)
+        if row is None:
+            raise BerthError(f"workspace {plan.slug} replaced during operation", code="identity_mismatch")
+        ctx.say.step("starting the container")
+        for warning in runtime_of(ctx, row).ready():
+            ctx.say.warning(warning)

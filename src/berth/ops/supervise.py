@@ -112,7 +112,7 @@ def wait(ctx: Context, argument: str | None, *, timeout_seconds: float) -> View:
     """Wait, without a lock, until every process is settled. Raises process_failed, not_ready, state_unknown."""
     row = locate(ctx, argument)
     ctx.say.step("waiting for the processes")
-    _runtime(ctx, row).wait(timeout_seconds)
+    _runtime(ctx, row).wait_patiently(timeout_seconds)
     return view(ctx, row)
 
 
@@ -139,7 +139,7 @@ def logs(ctx: Context, process: str, argument: str | None, *, tail: int | None) 
     """What ``process`` printed since it was last started (8.7). Raises process_not_found listing the known ones."""
     row = locate(ctx, argument)
     runtime = _runtime(ctx, row)
-    known = runtime.known_processes()
+    known = runtime.known_processes() or declared_processes(ctx, row)
     if process not in known:
         raise BerthError(
             f"{row.slug} has no process {process}",
@@ -147,6 +147,20 @@ def logs(ctx: Context, process: str, argument: str | None, *, tail: int | None) 
             hint="known processes: " + (", ".join(known) or "none"),
         )
     return Log(runtime, process, tail)
+
+
+def declared_processes(ctx: Context, row: Workspace) -> list[str]:
+    """The processes of a workspace that was never up: from the prepared plan, else from a valid berth.yaml."""
+    from berth.ops.setup.configuration import load
+    from berth.tools import plans
+
+    plan = plans.load(ctx.home, row.path)
+    if plan is not None and plan.workspace_id == row.id:
+        return plan.processes
+    try:
+        return sorted(load(row.path).config.processes)
+    except BerthError:
+        return []  # logs needs no valid configuration; nothing is known then
 
 
 def _check_contract(row: Workspace) -> None:
@@ -158,6 +172,6 @@ def _check_contract(row: Workspace) -> None:
 
 
 def _runtime(ctx: Context, row: Workspace) -> Runtime:
-    from berth.runtime.select import runtime_for
+    from berth.ops.setup.back_end import runtime_of
 
-    return runtime_for(ctx.home, row, environ=ctx.environ, say=ctx.say)
+    return runtime_of(ctx, row)

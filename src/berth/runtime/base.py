@@ -49,6 +49,9 @@ if TYPE_CHECKING:
         def wait(self, timeout_seconds: float) -> None:
             """Wait until every process is settled; raises process_failed, not_ready, not_running, state_unknown."""
 
+        def wait_patiently(self, timeout_seconds: float) -> None:
+            """As ``wait``, but first wait for the supervisor itself to be there."""
+
         def known_processes(self) -> list[str]:
             """The names of the processes that ``logs`` and ``steer`` know, sorted."""
 

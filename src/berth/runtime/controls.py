@@ -11,6 +11,7 @@ import os
 import stat
 
 from berth.guest.core import wire
+from berth.tools import steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ SUPERVISOR_LOG = "supervisor.log"
 
 def control_directory(home: str, path: str) -> str:
     """The control directory of the workspace at ``path`` (canonical)."""
-    return os.path.join(home, "run", wire.sha256_hex(os.fsencode(path))[:16])
+    return wire.control_directory(home, path)
 
 
 def control_of(directory: str) -> Control:
@@ -59,23 +60,30 @@ def recorded_supervisor(directory: str) -> Identity | None:
 
 def recorded_end(directory: str) -> str | None:
     """Why the supervisor ended by itself, from ``pc.exit``; None when it did not."""
-    import json
-
     from berth.tools.git.checkout import read_plain
 
     text = read_plain(os.path.join(directory, wire.EXIT_FILE))
-    if text is None:
-        return None
+    return end_of(os.fsencode(text)) if text is not None else None
+
+
+def end_of(data: bytes) -> str:
+    """The content of ``pc.exit`` in words."""
+    import json
+
+    from berth.tools.procfs import one_line
+
     try:
-        facts = json.loads(text)
-        return f"it ended by itself: {facts['reason']} of {facts['process']} (code {facts['code']})"
-    except (ValueError, KeyError, TypeError):
+        facts = json.loads(data)
+        why = f"it ended by itself: {facts['reason']} of {facts['process']} (code {facts['code']})"
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "it ended by itself"
+    return one_line(why)
 
 
 def clear_remains(directory: str) -> None:
     """Remove what a supervisor that is gone left: socket, pid file, end. Token and lock file stay."""
     for name in (wire.SOCKET_FILE, wire.PID_FILE, wire.EXIT_FILE):
+        steps.reach(f"before {name} is removed")
         try:
             os.unlink(os.path.join(directory, name))
         except FileNotFoundError:
@@ -89,13 +97,17 @@ def remove_directory(directory: str) -> None:
     except FileNotFoundError:
         return
     for name in names:
+        steps.reach(f"before {name} is removed")
         os.unlink(os.path.join(directory, name))
     os.rmdir(directory)
 
 
 def read_definition_file(path: str) -> bytes | None:
     """The bytes of ``.berth/pc.yaml`` of the workspace at ``path``, a regular file; None when there is none."""
-    name = os.path.join(path, ".berth", DEFINITION)
+    return _definition_file(os.path.join(path, ".berth", DEFINITION))
+
+
+def _definition_file(name: str) -> bytes | None:
     try:
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
@@ -106,11 +118,25 @@ def read_definition_file(path: str) -> bytes | None:
 
 def read_definition(path: str) -> dict[str, dict[str, object]]:
     """The processes of the last rendered ``.berth/pc.yaml`` of the workspace at ``path``; empty when there is none."""
+    return _processes(read_definition_file(path))
+
+
+def definition_in(directory: str) -> dict[str, dict[str, object]]:
+    """The same from the control directory of a container workspace, where berth keeps its own copy (9.4)."""
+    return _processes(definition_file_in(directory))
+
+
+def definition_file_in(directory: str) -> bytes | None:
+    """The bytes of that copy; None when there is none."""
+    return _definition_file(os.path.join(directory, DEFINITION))
+
+
+def _processes(data: bytes | None) -> dict[str, dict[str, object]]:
     import json
 
     try:
-        processes = json.loads(read_definition_file(path) or b"{}").get("processes", {})
-    except (ValueError, AttributeError):
+        processes = json.loads(data or b"{}").get("processes", {})
+    except (ValueError, AttributeError, RecursionError):
         return {}
     if not isinstance(processes, dict):
         return {}
@@ -138,3 +164,10 @@ def replica_names(processes: dict[str, dict[str, object]]) -> list[str]:
         else:
             found.append(name)
     return sorted(found)
+
+
+def log_location(processes: dict[str, dict[str, object]], process: str) -> str:
+    """Where the log of ``process`` lies below the workspace; of a replica beside those of its siblings."""
+    body = processes.get(process) or processes.get(process.rpartition("-")[0]) or {}
+    location = body.get("log_location")
+    return location if isinstance(location, str) and location else f"{wire.LOGS_DIRECTORY}/{process}.log"

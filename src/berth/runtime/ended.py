@@ -1,4 +1,4 @@
-"""How a command of ``berth run`` ended. HOT: a module of its own, so that ``run`` imports nothing else of the runtime."""
+"""How a command of ``berth run`` ended. HOT: its own module, so that ``run`` imports nothing else of the runtime."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 class Ended:
-    """How a command of ``run`` ended: its ``argv``, its own ``exit_code`` (128 + n after signal n), ``signal`` n or None.
+    """How a command of ``run`` ended: ``argv``, its own ``exit_code`` (128 + n after signal n), ``signal`` n or None.
 
     ``exit_status`` is berth's: the command's own, or 130, 143, 129 when berth itself was told to end.
     """

@@ -7,25 +7,25 @@ import time
 
 from berth.errors import BerthError
 from berth.guest.core import wire
-from berth.runtime import controls
+from berth.runtime import controls, journal
 from berth.runtime.base import Stopped
 from berth.runtime.state import LOST, RUNNING, SILENT, STOPPED, UNKNOWN, Found, look
-from berth.tools import supervisor
+from berth.tools import steps, supervisor
 from berth.tools.control import Unreachable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from berth.registry import Workspace
-    from berth.runtime.base import Launch, Say
-    from berth.tools.processes import Marked
+    from berth.runtime.base import Launch, Observation, Say
     from berth.tools.supervisor import Verdict
 
 READY_SECONDS = 60.0
 STOP_GRACE_SECONDS = 1.5  # after T the supervisor has this long to end by itself (8.6)
 DEFAULT_TIMEOUT_SECONDS = 15.0
+LOOK_AGAIN_SECONDS = 0.1
 LINES_OF_A_FAILURE = 10
 
 
@@ -67,8 +67,9 @@ class Native:
     def sweep(self) -> list[dict[str, Any]]:
         """End survivors and what hooks left behind; a running supervisor's processes are none."""
         found = self.require_known()
-        if found.kind == RUNNING:
-            return []
+        return [] if found.kind == RUNNING else self._sweep(found)
+
+    def _sweep(self, found: Found) -> list[dict[str, Any]]:
         if found.kind == SILENT:
             self._end_supervisor(found, patience_seconds=0.0)
         ended = self._end_marked() if found.survivors or found.kind != STOPPED else []
@@ -80,8 +81,10 @@ class Native:
         found = self.require_known()
         stopped = [process["name"] for process in found.processes if process["pid"] is not None]
         in_time = True
+        steps.reach("before the supervisor is stopped")
         if found.kind in (RUNNING, SILENT):
             in_time = self._end_supervisor(found, patience_seconds=timeout_seconds)
+        steps.reach("after the supervisor is stopped")
         terminated = self._end_marked(at_once=not in_time)
         controls.clear_remains(found.directory)
         return Stopped(was_running=found.kind == RUNNING, stopped=stopped, terminated=terminated)
@@ -118,7 +121,7 @@ class Native:
         return [{"pid": one.pid, "name": one.name, "command": one.command, "signal": one.signal} for one in ended]
 
     def _timeouts(self) -> dict[str, float]:
-        processes = controls.read_definition(self._row.path)
+        processes = self._definition()
         times = controls.timeouts(processes)
         return {
             name: times.get(name.rpartition("-")[0], times.get(name, DEFAULT_TIMEOUT_SECONDS))
@@ -137,17 +140,25 @@ class Native:
         if found.kind == RUNNING:
             self._warn_of_another_definition(launch)
         else:
-            self.sweep()
+            self._sweep(found)
             self.refuse_foreign_listeners()
             self._start(launch)
+        steps.reach("before waiting for readiness")
         self.wait(READY_SECONDS)
 
     def _warn_of_another_definition(self, launch: Launch) -> None:
-        if controls.read_definition_file(self._row.path) != launch.definition:
+        if self._definition_file() != launch.definition:
             self._say.warning(
                 "the running processes were started from another configuration; "
                 f"berth down {self._row.slug} and berth up {self._row.slug} apply the present one"
             )
+
+    def _definition(self) -> dict[str, dict[str, object]]:
+        """The processes that were last started."""
+        return controls.read_definition(self._row.path)
+
+    def _definition_file(self) -> bytes | None:
+        return controls.read_definition_file(self._row.path)
 
     def _definition_path(self) -> str:
         return os.path.join(self._row.path, ".berth", controls.DEFINITION)
@@ -197,6 +208,24 @@ class Native:
                         continue  # the state is looked at again: gone, or only slow
             self._raise_not_running(found)
 
+    def wait_patiently(self, timeout_seconds: float) -> None:
+        """Wait for the socket, then by one waiting request. Raises process_failed at once, not_ready or state_unknown
+        at the timeout; 0 looks once.
+        """
+        deadline = time.monotonic() + timeout_seconds
+        while (found := self.look()).kind != RUNNING:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                if found.kind in (UNKNOWN, SILENT):
+                    self._raise_not_running(found)
+                raise BerthError(
+                    f"{self._row.slug} is not running" + (f" ({found.detail})" if found.detail else ""),
+                    code="not_ready",
+                    hint=f"berth up {self._row.slug}",
+                )
+            time.sleep(min(LOOK_AGAIN_SECONDS, left))  # nobody can tell that a socket will appear
+        self.wait(max(0.0, deadline - time.monotonic()))
+
     def _raise_not_running(self, found: Found) -> None:
         if found.kind in (UNKNOWN, SILENT):
             raise BerthError(
@@ -232,8 +261,9 @@ class Native:
         lines = self._last_lines(name)
         said = "".join(f"\n  {line}" for line in lines) if lines else " (it printed nothing)"
         why = str(process.get("verdict_reason") or process.get("error") or "")
+        code = process["exit_code"]
         return BerthError(
-            f"process {name} failed: {why or process['status']}, exit code {process['exit_code']}; its last lines:{said}",
+            f"process {name} failed: {why or process['status']}, exit code {code}; its last lines:{said}",
             code="process_failed",
             hint=f"berth logs {name} {self._row.slug}",
         )
@@ -292,109 +322,51 @@ class Native:
         )
 
     def _document(self, process: str) -> dict[str, Any]:
-        from berth.runtime.state import observe_native
-
-        (observation,) = observe_native(self._home, [self._row])
+        (observation,) = self._observe()
         return next(one for one in observation.processes if one["name"] == process)
 
-    # -- hooks --------------------------------------------------------------------------------------------------
+    def _observe(self) -> list[Observation]:
+        from berth.runtime.state import observe_native
+
+        return observe_native(self._home, [self._row])
+
+    # -- hooks and logs -----------------------------------------------------------------------------------------
 
     def hook(self, script: str, *, kind: str, env: Mapping[str, str], timeout_seconds: float | None) -> None:
-        """Run one script; on a timeout or cancel everything that it started gets KILL (8.8)."""
-        from berth.tools import proc
+        """Run one setup or teardown script to its end. Raises setup_failed, teardown_failed, hook_timeout."""
+        from berth.runtime.hooks import run_hook
 
-        child = proc.start(
-            ["sh", "-c", script],
-            env={**self._inherited(), **env, wire.MARKER: self._row.id},
-            cwd=self._row.path,
+        run_hook(
+            self._row,
+            script,
+            kind=kind,
+            env={**self._inherited(), **env},
+            timeout_seconds=timeout_seconds,
             sink=self._say.raw_story,
-            tag=wire.tag(self._row.id, wire.SUPERVISOR_NUMBER),
+            besides=lambda: self.look().supervisor,
         )
-        from berth.tools.procfs import start_time
-
-        began = start_time(child.pid) or 0
-        try:
-            result = child.finish(timeout_seconds)
-        except BaseException:
-            self._end_started_since(began)
-            raise
-        line = script.strip()
-        if result.timed_out:
-            self._end_started_since(began)
-            raise BerthError(
-                f"{kind} hook took longer than {timeout_seconds} s and was ended: {line}",
-                code="hook_timeout",
-                hint=f"fix it or raise hooks.timeout_seconds, then {_next(kind)} {self._row.slug}",
-            )
-        if result.code != 0:
-            raise BerthError(
-                f"{kind} hook failed with code {result.code}: {line}",
-                code=f"{kind}_failed",
-                hint=f"fix it, then {_next(kind)} {self._row.slug}",
-            )
-
-    def _end_started_since(self, began: int) -> None:
-        """KILL what the hook started: marked, not of a service, begun after the hook did."""
-        from berth.tools.termination import end_marked
-
-        who = self.look().supervisor
-
-        def of_the_hook(one: Marked) -> bool:
-            is_service = one.number not in (None, wire.SUPERVISOR_NUMBER) or one.name is not None
-            return not is_service and one.start >= began and (who is None or one.pid != who.pid)
-
-        end_marked(self._row.id, at_once=True, only=of_the_hook, keepers=False)
-
-    # -- logs ---------------------------------------------------------------------------------------------------
 
     def known_processes(self) -> list[str]:
         """The names in the definition that was last rendered."""
-        return controls.replica_names(controls.read_definition(self._row.path))
+        return controls.replica_names(self._definition())
 
     def lines(self, process: str, *, tail: int | None) -> Iterator[str]:
         """What it wrote since it was last started, line by line."""
-        from berth.tools import logs
-
-        descriptor = self._open_log(process)
-        if descriptor is None:
-            return
-        try:
-            if tail is None:
-                yield from logs.lines(descriptor)
-            else:
-                offset = logs.tail_offset(descriptor, tail)
-                yield from logs.follow(descriptor, offset=offset, has_ended=lambda: True)
-        finally:
-            os.close(descriptor)
+        return journal.lines(self._row.path, self._log_location(process), tail=tail)
 
     def follow(self, process: str, *, tail: int | None) -> Iterator[str]:
         """The same, then what it writes, until the supervisor is gone."""
-        from berth.tools import logs
+        return journal.follow(self._row.path, self._log_location(process), tail=tail, has_ended=self._ended())
+
+    def _ended(self) -> Callable[[], bool]:
+        """Whether the supervisor is gone."""
         from berth.tools.procfs import is_alive
 
-        descriptor = self._open_log(process)
-        if descriptor is None:
-            return
         who = controls.recorded_supervisor(controls.control_directory(self._home, self._row.path))
-        try:
-            offset = logs.first_data(descriptor) if tail is None else logs.tail_offset(descriptor, tail)
-            yield from logs.follow(descriptor, offset=offset, has_ended=lambda: who is None or not is_alive(who))
-        finally:
-            os.close(descriptor)
-
-    def _open_log(self, process: str) -> int | None:
-        from berth.tools import logs
-
-        try:
-            return logs.open_below(self._row.path, self._log_location(process))
-        except FileNotFoundError:
-            return None
+        return lambda: who is None or not is_alive(who)
 
     def _log_location(self, process: str) -> str:
-        definition = controls.read_definition(self._row.path)
-        body = definition.get(process) or definition.get(process.rpartition("-")[0]) or {}
-        location = body.get("log_location")
-        return location if isinstance(location, str) and location else f"{wire.LOGS_DIRECTORY}/{process}.log"
+        return controls.log_location(self._definition(), process)
 
     def _last_lines(self, process: str) -> list[str]:
         return list(self.lines(process, tail=LINES_OF_A_FAILURE))
@@ -403,56 +375,3 @@ class Native:
 def _waiting(process: Mapping[str, Any]) -> str:
     why = f" ({process['verdict_reason']})" if process.get("verdict_reason") else ""
     return f"{process['name']} is {process['status']}, {process['is_ready']}{why}"
-
-
-def _next(kind: str) -> str:
-    return "berth up" if kind == "setup" else "berth done"
-
-
-def try_supervisor(home: str, *, environ: Mapping[str, str]) -> str:
-    """Start a supervisor in a scratch directory, ask it, stop it; returns the interpreter it runs on (``doctor``)."""
-    import json
-    import shutil
-    import sys
-    import tempfile
-
-    from berth.tools.control import ANSWERING, Control, state
-
-    scratch = tempfile.mkdtemp(prefix="doctor-", dir=home)
-    try:
-        config = os.path.join(scratch, controls.DEFINITION)
-        with open(config, "w", encoding="utf-8") as file:
-            json.dump({"version": "0.5", "processes": {"probe": {"command": "exec sleep 60"}}}, file)
-        log = os.path.join(scratch, controls.SUPERVISOR_LOG)
-        supervisor.start(scratch, workspace=scratch, workspace_id="doctor", env=environ, config=config, log=log)
-        control = Control(scratch, supervisor.read_token(scratch) or "")
-        answer = state(control)
-        supervisor.stop_project(control, timeout_seconds=DEFAULT_TIMEOUT_SECONDS)
-        if answer.kind != ANSWERING:
-            raise BerthError(f"the supervisor did not answer: {answer.detail}", code="supervisor_failed")
-    except Unreachable as failure:
-        raise BerthError(f"the supervisor did not answer: {failure}", code="supervisor_failed") from None
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    return sys.executable
-
-
-def remove_dead_control_files(run: str) -> list[str]:
-    """Remove the control files of supervisors that are proven dead; one line for each repair (``doctor --fix``)."""
-    from berth.tools.control import ABSENT, REFUSED, state
-    from berth.tools.procfs import is_alive
-
-    done = []
-    for name in sorted(os.listdir(run)) if os.path.isdir(run) else []:
-        directory = os.path.join(run, name)
-        who = controls.recorded_supervisor(directory)
-        if who is None or is_alive(who):
-            continue
-        try:
-            kind = state(controls.control_of(directory)).kind
-        except BerthError:
-            continue  # not ours to touch: status names it
-        if kind in (ABSENT, REFUSED):
-            controls.clear_remains(directory)
-            done.append(f"removed the control files of the dead supervisor {who.pid} in {directory}")
-    return done

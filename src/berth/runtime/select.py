@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from berth.errors import BerthError
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from berth.registry import Workspace
     from berth.runtime.base import Observation, Runtime, Say
 
 
-def runtime_for(home: str, row: Workspace, *, environ: Mapping[str, str], say: Say) -> Runtime:
-    """The runtime of one workspace."""
+def runtime_for(
+    home: str,
+    row: Workspace,
+    *,
+    environ: Mapping[str, str],
+    say: Say,
+    record: Callable[..., Workspace] | None = None,
+) -> Runtime:
+    """The runtime of one workspace. ``record`` writes columns of its row (a container records engine and guest)."""
     if backend_of(row) == "container":
-        raise not_there_yet(row)
+        from berth.runtime.container import Container
+
+        return Container(home, row, environ=environ, say=say, record=record)
     from berth.runtime.native import Native
 
     return Native(home, row, environ=environ, say=say)
@@ -23,13 +30,18 @@ def runtime_for(home: str, row: Workspace, *, environ: Mapping[str, str], say: S
 
 def observe(home: str, rows: Sequence[Workspace], *, environ: Mapping[str, str]) -> list[Observation]:
     """What runs in each workspace now, all asked at once, in the order given."""
-    from berth.runtime.base import Observation
-    from berth.runtime.state import observe_native
-
     native = [row for row in rows if backend_of(row) == "native"]
-    found = dict(zip((row.id for row in native), observe_native(home, native), strict=True))
-    unknown = Observation(running=None, error="container workspaces are not there yet")
-    return [found.get(row.id, unknown) for row in rows]
+    boxed = [row for row in rows if backend_of(row) == "container"]
+    found: dict[str, Observation] = {}
+    if native:
+        from berth.runtime.state import observe_native
+
+        found.update(zip((row.id for row in native), observe_native(home, native), strict=True))
+    if boxed:
+        from berth.runtime.box_state import observe_containers
+
+        found.update(zip((row.id for row in boxed), observe_containers(home, boxed, environ=environ), strict=True))
+    return [found[row.id] for row in rows]
 
 
 def backend_of(row: Workspace) -> str:
@@ -37,12 +49,3 @@ def backend_of(row: Workspace) -> str:
     import json
 
     return str(json.loads(row.runtime).get("backend", "native"))
-
-
-def not_there_yet(row: Workspace) -> BerthError:
-    """The refusal for a container workspace."""
-    return BerthError(
-        f"{row.path}: runtime.backend: container is not there yet",
-        code="engine_unavailable",
-        hint="use runtime.backend: native",
-    )

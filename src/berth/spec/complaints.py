@@ -1,43 +1,102 @@
-"""Collecting every complaint about a document, each with its path; positions are added when they are told."""
+"""Collecting every complaint about a document, and telling them all at once, one line each, in file order (3.2)."""
 
 from __future__ import annotations
 
-import math
+from berth.errors import BerthError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from typing import Any
+    from typing import Any, Protocol
 
     Path = tuple[str | int, ...]
 
+    class Positioned(Protocol):
+        """A document with positions, as ``tools.yaml`` reads it. ``complaints`` were filed while it was read."""
+
+        data: Any
+        complaints: list[Complaint]
+
+        def position(self, path: Path, *, key: bool = False) -> tuple[int, int]:
+            """Line and column, from 1, of the value at ``path`` or of its key."""
+
+        def text(self, path: Path) -> str | None:
+            """The scalar at ``path`` as it is written."""
+
+
+HINT = "berth schema config"
+LONGEST_SHOWN = 60
+SOME_LARGE_NUMBER = 2**31  # a bound that nobody needs to be told of
+
 
 class Complaint:
-    """What is wrong at ``path``; ``of_key`` when the key itself is the trouble."""
+    """What is wrong at one place. ``line`` and ``column`` count from 1; ``field`` is a dotted path or empty."""
 
-    __slots__ = ("of_key", "path", "problem")
+    __slots__ = ("column", "field", "line", "problem")
 
-    def __init__(self, path: Path, problem: str, *, of_key: bool = False) -> None:
-        self.path = path
+    def __init__(self, line: int, column: int, field: str, problem: str) -> None:
+        self.line = line
+        self.column = column
+        self.field = field
         self.problem = problem
-        self.of_key = of_key
+
+    def text(self, file: str) -> str:
+        """``<file>:<line>:<column>: <field>: <problem>``, always one line."""
+        field = f"{self.field}: " if self.field else ""
+        return one_line(f"{file}:{self.line}:{self.column}: {field}{self.problem}")
+
+
+def told(complaints: Iterable[Complaint], *, file: str) -> list[str]:
+    """The complaints as lines, in file order, each once."""
+    ordered = sorted(complaints, key=lambda complaint: (complaint.line, complaint.column))
+    return list(dict.fromkeys(complaint.text(file) for complaint in ordered))
+
+
+def invalid(complaints: Iterable[Complaint], *, file: str) -> BerthError:
+    """The one error that tells all complaints."""
+    return BerthError("\n".join(told(complaints, file=file)), code="config_invalid", hint=HINT)
+
+
+def dotted(path: Iterable[str | int]) -> str:
+    """A path as people write it: ``processes.web.environment[0]``."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
+    return text
+
+
+def one_line(text: str) -> str:
+    """``text`` with everything that could break a line or a terminal written as an escape."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)
 
 
 class Checker:
-    """Looks at one value after the other and remembers what is wrong; every look returns a usable value."""
+    """Looks at one value after the other and files what is wrong; every look returns a usable value.
 
-    def __init__(self) -> None:
-        self.complaints: list[Complaint] = []
-        self.notes: list[str] = []
+    A null value is the default everywhere. ``notes`` are remarks that fail nothing.
+    """
 
-    def complain(self, path: Path, problem: str, *, of_key: bool = False) -> None:
-        """Note that something is wrong."""
-        self.complaints.append(Complaint(path, problem, of_key=of_key))
+    def __init__(self, document: Positioned) -> None:
+        self.document = document
+        self.complaints = list(document.complaints)
+        self.notes: list[Complaint] = []
 
-    def mapping(
-        self, value: Any, path: Path, *, allowed: Iterable[str] | None = None, extra: str = ""
-    ) -> dict[str, Any]:
-        """A mapping; with ``allowed`` every other key is unknown, but for those that start with ``extra``."""
+    def complain(self, path: Path, problem: str) -> None:
+        """File what is wrong with the value at ``path``."""
+        self.complaints.append(Complaint(*self.document.position(path), dotted(path), problem))
+
+    def forbid(self, path: Path, problem: str) -> None:
+        """File that the key at ``path`` may not be there."""
+        self.complaints.append(Complaint(*self.document.position(path, key=True), dotted(path), problem))
+
+    def note(self, path: Path, remark: str) -> None:
+        """File a remark."""
+        self.notes.append(Complaint(*self.document.position(path), dotted(path), remark))
+
+    def mapping(self, value: Any, path: Path, *, allowed: Iterable[str] | None = None) -> dict[str, Any]:
+        """A mapping; with ``allowed`` every other key is unknown."""
         if value is None:
             return {}
         if not isinstance(value, dict):
@@ -46,9 +105,14 @@ class Checker:
         if allowed is not None:
             known = sorted(allowed)
             for key in value:
-                if key not in known and not (extra and key.startswith(extra)):
-                    self.complain((*path, key), f'unknown key "{key}"; allowed: {", ".join(known)}', of_key=True)
+                if key not in known:
+                    self.unknown((*path, key), known)
         return value
+
+    def unknown(self, path: Path, allowed: Iterable[str]) -> None:
+        """File that the key at ``path`` is none of the ``allowed`` ones; its holder is the field."""
+        problem = f'unknown key "{excerpt(str(path[-1]))}"; allowed: {", ".join(allowed)}'
+        self.complaints.append(Complaint(*self.document.position(path, key=True), dotted(path[:-1]), problem))
 
     def items(self, value: Any, path: Path) -> list[Any]:
         """A list."""
@@ -59,40 +123,35 @@ class Checker:
             return []
         return value
 
-    def strings(self, value: Any, path: Path) -> list[str]:
-        """A list of strings; blank entries are kept."""
-        found = []
-        for number, item in enumerate(self.items(value, path)):
-            if isinstance(item, str):
-                found.append(item)
-            elif item is not None:
-                self.complain((*path, number), f"must be a string, not {kind(item)}")
-        return found
-
     def string(self, value: Any, path: Path, *, default: str | None = None) -> str | None:
-        """A string."""
+        """A string without NUL."""
         if value is None:
             return default
         if not isinstance(value, str):
             self.complain(path, f"must be a string, not {kind(value)}")
             return default
+        if "\0" in value:
+            self.complain(path, "must not contain NUL")
+            return default
         return value
+
+    def script(self, value: Any, path: Path) -> str | None:
+        """A shell command. ``true`` and ``false`` are commands too, though YAML reads a boolean."""
+        return self.document.text(path) if isinstance(value, bool) else self.string(value, path)
 
     def choice(self, value: Any, path: Path, words: tuple[str, ...], *, default: str | None = None) -> str | None:
         """One of ``words``."""
         found = self.string(value, path, default=default)
         if found is not None and value is not None and found not in words:
-            self.complain(path, f"must be {' or '.join(words)}, not {found!r}")
+            self.complain(path, f"must be {' or '.join(words)}, not {excerpt(found)!r}")
             return default
         return found
 
-    def boolean(self, value: Any, path: Path, *, default: bool = False) -> bool:
+    def boolean(self, value: Any, path: Path) -> bool | None:
         """true or false."""
-        if value is None:
-            return default
-        if not isinstance(value, bool):
+        if value is not None and not isinstance(value, bool):
             self.complain(path, f"must be true or false, not {kind(value)}")
-            return default
+            return None
         return value
 
     def integer(
@@ -105,41 +164,41 @@ class Checker:
             self.complain(path, f"must be a whole number, not {kind(value)}")
             return default
         if value < least or (most is not None and value > most):
-            bound = f"between {least} and {most}" if most is not None else f"at least {least}"
-            self.complain(path, f"must be {bound}, not {value}")
+            unbounded = most is None or (value < least and most >= SOME_LARGE_NUMBER)
+            bound = f"at least {least}" if unbounded else f"between {least} and {most}"
+            self.complain(path, f"must be {bound}, not {number(value)}")
             return default
         return value
 
-    def number(self, value: Any, path: Path, *, least: float, default: float | None = None) -> float | None:
-        """A finite number."""
+    def number(self, value: Any, path: Path, *, least: float, most: float) -> float | None:
+        """A finite number within bounds; a whole one comes back as an int."""
         if value is None:
-            return default
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            return None
+        if isinstance(value, bool) or not isinstance(value, int | float):
             self.complain(path, f"must be a number, not {kind(value)}")
-            return default
-        if value < least:
-            self.complain(path, f"must be at least {least:g}, not {value}")
-            return default
-        return value
+            return None
+        if not least <= value <= most:  # false for not-a-number, too
+            bound = f"between {least:g} and {most:g}" if value > most else f"at least {least:g}"
+            self.complain(path, f"must be {bound}, not {number(value)}")
+            return None
+        return int(value) if value == int(value) else value
 
     def shaped(self, value: Any, path: Path, rule: Callable[[str], bool], shape: str) -> str | None:
         """A string for which ``rule`` holds; ``shape`` says the rule."""
         found = self.string(value, path)
         if found is not None and not rule(found):
-            self.complain(path, f"must be {shape}, not {found!r}")
+            self.complain(path, f"must be {shape}, not {excerpt(found)!r}")
             return None
         return found
 
-    def relative_path(self, value: Any, path: Path) -> str | None:
-        """A path inside the repository, cleaned (3.3)."""
+    def path(self, value: Any, path: Path, rule: Callable[[str], str | None]) -> str | None:
+        """A path in which ``rule`` finds no problem, as it is written."""
         found = self.string(value, path)
-        if found is None:
-            return None
-        problem = path_problem(found)
+        problem = rule(found) if found is not None else None
         if problem is not None:
-            self.complain(path, f"{found!r} {problem}")
+            self.complain(path, f"{excerpt(found or '')!r} {problem}")
             return None
-        return clean(found)
+        return found
 
 
 def kind(value: Any) -> str:
@@ -149,28 +208,17 @@ def kind(value: Any) -> str:
     if isinstance(value, bool):
         return f"the boolean {str(value).lower()}"
     if isinstance(value, int | float):
-        return f"the number {value}"
+        return f"the number {number(value)}"
     if isinstance(value, str):
-        return f"the string {value[:40]!r}"
+        return f"the string {excerpt(value)!r}"
     return "a list" if isinstance(value, list) else "a mapping"
 
 
-def clean(path: str) -> str:
-    """``path`` without empty and ``.`` components."""
-    return "/".join(part for part in path.split("/") if part not in ("", "."))
+def number(value: float) -> str:
+    """A number as it is shown."""
+    return excerpt(str(value))
 
 
-def path_problem(path: str) -> str | None:
-    """Why ``path`` is not a path inside the repository; None when it is (3.3)."""
-    if path.startswith("/"):
-        return "must be relative to the repository, not absolute"
-    if any(char in path for char in "\\:\0"):
-        return "must not contain \\, : or NUL"
-    parts = clean(path).split("/")
-    if ".." in parts:
-        return "must not contain a .. component"
-    if parts == [""]:
-        return "must name something inside the repository"
-    if parts[0] in (".git", ".berth"):
-        return f"must not be {parts[0]} or anything below it"
-    return None
+def excerpt(text: str) -> str:
+    """The beginning of a text that may be long."""
+    return text if len(text) <= LONGEST_SHOWN else text[:LONGEST_SHOWN] + "…"

@@ -50,10 +50,10 @@ class Contract:
 def differences(recorded: Contract, config: Config) -> str | None:
     """What the configuration changes of the recorded contract, naming both; None when it keeps it."""
     wanted = Contract.of(config)
-    if recorded.ports != wanted.ports or recorded.listen != wanted.listen:
-        return f"{PORTS_CHANGED} (registered: {_ports(recorded)}; berth.yaml: {_ports(wanted)})"
     if recorded.runtime != wanted.runtime:
         return f"{RUNTIME_CHANGED} (registered: {_words(recorded.runtime)}; berth.yaml: {_words(wanted.runtime)})"
+    if recorded.ports != wanted.ports or recorded.listen != wanted.listen:
+        return f"{PORTS_CHANGED} (registered: {_ports(recorded)}; berth.yaml: {_ports(wanted)})"
     return None
 
 
@@ -66,10 +66,10 @@ def _words(mapping: Mapping[str, Any]) -> str:
     return ", ".join(f"{key} {value}" for key, value in mapping.items()) or "none"
 
 
-def spec_hash(contract: Contract, *, git_dir: str, path: str) -> str:
-    """sha256 hex of the compact JSON of 9.1, which a container carries as its label."""
+def spec_hash(contract: Contract, *, host_ports: Mapping[str, int], git_dir: str, path: str) -> str:
+    """sha256 hex of the compact JSON of 9.1, which a container carries as its label. ``host_ports`` are published."""
     import hashlib
     import json
 
-    words = [contract.runtime or None, contract.ports or None, contract.listen or None, git_dir, path]
+    words = [contract.runtime or None, dict(host_ports) or None, contract.listen or None, git_dir, path]
     return hashlib.sha256(json.dumps(words, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

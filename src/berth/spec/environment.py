@@ -9,10 +9,10 @@ from berth.spec.names import variable_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 # Inherited from another workspace's command, and removed before ours are set (4.1). BERTH_PORT_RANGE stays.
-_INHERITED = frozenset(("BERTH_WORKSPACE", "BERTH_ROOT", "BERTH_DATA_DIR", "BERTH_SLUG", "BERTH_BRANCH"))
+_WORKSPACE = ("BERTH_WORKSPACE", "BERTH_ROOT", "BERTH_DATA_DIR", "BERTH_SLUG", "BERTH_BRANCH")
 _INHERITED_PREFIXES = ("BERTH_PORT_", "BERTH_HOST_PORT_")
 _KEPT = "BERTH_PORT_RANGE"
 # Removed from every child's environment (4.4): they would point git at another repository.
@@ -61,18 +61,26 @@ def injected(
     return variables
 
 
+def injected_names(ports: Iterable[str]) -> list[str]:
+    """The names of the BERTH_ variables of a configuration with these ports."""
+    names = [variable_name(name) for name in ports]
+    return [*_WORKSPACE, *(f"BERTH_PORT_{name}" for name in names), *(f"BERTH_HOST_PORT_{name}" for name in names)]
+
+
 def expand(env: Mapping[str, str], variables: Mapping[str, str]) -> dict[str, str]:
     """``env`` of berth.yaml with ``${BERTH_NAME}`` of ``variables`` replaced; everything else is literal (3.5)."""
     return {key: _expanded(value, variables)[0] for key, value in env.items()}
 
 
-def expand_problems(env: Mapping[str, str], variables: Mapping[str, str]) -> list[tuple[str, str]]:
+def expand_problems(env: Mapping[str, str], names: Iterable[str]) -> list[tuple[str, str]]:
     """(key, problem) of every value with an unknown ``${BERTH_…}``; the problem names the known ones."""
-    found = []
-    for key, value in env.items():
-        for name in _expanded(value, variables)[1]:
-            found.append((key, f"unknown variable ${{{name}}}; known: {', '.join(sorted(variables))}"))
-    return found
+    known = sorted(names)
+    stand_ins = dict.fromkeys(known, "")
+    return [
+        (key, f"unknown variable ${{{name}}}; known: {', '.join(known)}")
+        for key, value in env.items()
+        for name in _expanded(value, stand_ins)[1]
+    ]
 
 
 def _expanded(value: str, variables: Mapping[str, str]) -> tuple[str, list[str]]:
@@ -96,7 +104,7 @@ def inherited(environ: Mapping[str, str]) -> dict[str, str]:
     return {
         key: value
         for key, value in environ.items()
-        if key not in _INHERITED
+        if key not in _WORKSPACE
         and key not in GIT_LOCATION
         and (key == _KEPT or not key.startswith(_INHERITED_PREFIXES))
     }

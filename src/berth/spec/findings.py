@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from berth.errors import BerthError
-from berth.guest.sandbox import grants
 
 MAX_DESCRIPTION = 1024
 
@@ -98,7 +97,8 @@ class Findings:
             raise ManifestError.invalid(self.source.file, issues)
 
     def _found(self, path: Path, message: str) -> Issue:
-        return Issue(self.source.file, self.source.places.get(path), path, message)
+        place = self.source.places.get(path) or self.source.places.get(path[:-1])
+        return Issue(self.source.file, place, path, message)
 
 
 class Reader:
@@ -160,10 +160,10 @@ class Reader:
 
 
 def escape(text: str) -> str:
-    """``text`` with control characters and lone surrogates written as ``\\x1b``."""
-    if grants.is_plain(text):
+    """``text`` with what no terminal shows (controls, direction marks, lone surrogates) written as ``\\x1b``."""
+    if text.isprintable():
         return text
-    return "".join(c if grants.is_plain(c) else c.encode("unicode_escape").decode("ascii") for c in text)
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def kind_of(value: object) -> str:

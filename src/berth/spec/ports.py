@@ -24,7 +24,7 @@ def port_range(environ: Mapping[str, str]) -> tuple[int, int]:
     """The first and last port of ``BERTH_PORT_RANGE``. Raises invalid_port_range."""
     text = environ.get("BERTH_PORT_RANGE") or DEFAULT_RANGE
     low, dash, high = text.partition("-")
-    if dash and low.isascii() and low.isdigit() and high.isascii() and high.isdigit():
+    if dash and all(word.isascii() and word.isdigit() and len(word) <= 5 for word in (low, high)):
         first, last = int(low), int(high)
         if LOWEST_UNPRIVILEGED <= first <= last <= HIGHEST:
             return first, last

@@ -18,7 +18,7 @@ from berth.guest.core import wire
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 else:
     try:
         import _socket as socket  # the C half: ``socket`` costs more than an interpreter start
@@ -53,16 +53,26 @@ class Control:
 
     ``directory`` is trusted (native: the control directory). ``below`` are components under it that are opened without
     following links (container: ``.berth``, ``run`` of the workspace). ``owner`` is the uid the socket must have,
-    ``token`` the content of pc.token.
+    ``token`` the content of pc.token. ``relay`` reaches the socket by another way (an exec in a container): it gives
+    a connected socket, and a function that says after its end what was found: ABSENT, REFUSED or None.
     """
 
-    __slots__ = ("below", "directory", "owner", "token")
+    __slots__ = ("below", "directory", "owner", "relay", "token")
 
-    def __init__(self, directory: str, token: str, *, below: tuple[str, ...] = (), owner: int | None = None) -> None:
+    def __init__(
+        self,
+        directory: str,
+        token: str,
+        *,
+        below: tuple[str, ...] = (),
+        owner: int | None = None,
+        relay: Callable[[], tuple[int, Callable[[], str | None]]] | None = None,
+    ) -> None:
         self.directory = directory
         self.token = token
         self.below = below
         self.owner = os.geteuid() if owner is None else owner
+        self.relay = relay
 
     @property
     def path(self) -> str:
@@ -93,6 +103,8 @@ class Exchange:
         self._received = bytearray()
         self._socket: socket.socket | None = None
         self._refusals = 0
+        self._verdict: Callable[[], str | None] | None = None
+        self._ended: str | None = None  # what a relay said when it was over
         self._deadline = time.monotonic() + timeout_seconds
         self._connect()
 
@@ -127,6 +139,12 @@ class Exchange:
             self._fail(SILENT, f"{self.control.path}: no answer in time")
 
     def _connect(self) -> None:
+        if self.control.relay is not None:
+            number, self._verdict = self.control.relay()
+            self._socket = socket.socket(fileno=number)
+            self._socket.setblocking(False)
+            self.wake_at = self._deadline
+            return
         try:
             fd = open_socket(self.control)
         except Unreachable as failure:
@@ -171,7 +189,8 @@ class Exchange:
     def _finish(self) -> None:
         self.close()
         if not self._received:
-            self._fail(SILENT, f"{self.control.path}: closed without an answer")
+            kind = self._ended
+            self._fail(kind or SILENT, f"{self.control.path}: {kind or 'closed without an answer'}")
             return
         try:
             status, body = wire.parse_response(bytes(self._received))
@@ -191,6 +210,8 @@ class Exchange:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+            if self._verdict is not None:
+                self._ended = self._verdict()
 
 
 def open_socket(control: Control) -> int:
@@ -259,7 +280,7 @@ def _document(control: Control, body: bytes) -> object:
 
     try:
         return json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):  # endlessly nested: code inside a container can answer here
         raise Unreachable(FOREIGN, f"{control.path}: the answer is not JSON") from None
 
 

@@ -29,7 +29,7 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
-from berth.spec.findings import Issue, ManifestError, Path, Place, Source
+from berth.spec.findings import Issue, ManifestError, Path, Place, Source, escape
 from berth.spec.manifest import Validated, validate
 
 NAME = "berth.yml"
@@ -69,7 +69,7 @@ def read_once(path: str, *, shown: str) -> bytes:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
         reason = "it is a symlink" if error.errno == errno.ELOOP else error.strerror
-        raise ManifestError(f"could not read {shown}: {reason}", issues=[], code="io_error") from error
+        raise ManifestError(f"could not read {escape(shown)}: {reason}", issues=[], code="io_error") from error
 
 
 def entry_problem(directory: str, entry: str) -> str | None:
@@ -108,8 +108,9 @@ def parse(data: bytes, *, file: str) -> Source:
         before = text[: error.position]
         place = (before.count("\n") + 1, len(before) - before.rfind("\n"))
         _refuse(file, place, f"is not YAML: {error.reason}")
-    except (YAMLError, ValueError, RecursionError) as error:
-        _refuse(file, None, f"is not YAML: {error}")
+    except (YAMLError, ValueError, OverflowError, RecursionError) as error:
+        # The scanner passes what an escape like \UFFFFFFFF names to chr() as it is.
+        _refuse(file, builder.place, f"is not YAML after this: {error}")
     digest = hashlib.sha256(data).hexdigest()
     return Source(file=file, sha256=digest, value=builder.value, places=builder.places, keys=builder.keys)
 
@@ -135,6 +136,7 @@ class _Builder:
     def __init__(self, file: str) -> None:
         self.file = file
         self.value: Any = None
+        self.place: Place = (1, 1)  # of the last event
         self.places: dict[Path, Place] = {}
         self.keys: dict[Path, Place] = {}
         self._open: list[_Open] = []
@@ -143,7 +145,7 @@ class _Builder:
 
     def take(self, event: Event) -> None:
         """One event; raises ManifestError for what a manifest must not contain."""
-        place = (event.start_mark.line + 1, event.start_mark.column + 1)
+        place = self.place = (event.start_mark.line + 1, event.start_mark.column + 1)
         if isinstance(event, DocumentStartEvent):
             self._documents += 1
             if self._documents > 1:

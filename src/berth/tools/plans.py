@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 
 from berth import __version__
+from berth.tools import steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class PreparedPlan:
         "engine",
         "environment",
         "git_dir",
+        "host_view",
         "lock_key",
         "path",
         "ports",
@@ -61,6 +63,7 @@ class PreparedPlan:
         backend: str,
         engine: Sequence[str],
         environment: Mapping[str, str],
+        host_view: Mapping[str, str] | None = None,
         processes: Sequence[str],
         ports: Sequence[str],
         document: str,
@@ -74,6 +77,7 @@ class PreparedPlan:
         self.backend = backend
         self.engine = list(engine)
         self.environment = dict(environment)
+        self.host_view = dict(host_view or {})
         self.processes = list(processes)
         self.ports = list(ports)
         self.document = document
@@ -157,7 +161,7 @@ def save(home: str, plan: PreparedPlan) -> str | None:
     for field in _LISTS:
         for value in getattr(plan, field):
             words += [field, value]
-    for prefix, mapping in (("environment", plan.environment), ("stamp", plan.stamps)):
+    for prefix, mapping in (("environment", plan.environment), ("host", plan.host_view), ("stamp", plan.stamps)):
         for key, value in mapping.items():
             words += [f"{prefix}:{key}", value]
     directory = os.path.join(home, "plans")
@@ -167,6 +171,7 @@ def save(home: str, plan: PreparedPlan) -> str | None:
     try:
         with open(descriptor, "wb") as file:
             file.write("\0".join([*words, ""]).encode("utf-8", "surrogateescape"))
+        steps.reach("before the plan is replaced")
         os.rename(draft, os.path.join(directory, name))
     except BaseException:
         os.unlink(draft)
@@ -178,6 +183,7 @@ def delete(home: str, name: str | None) -> None:
     """Delete a plan by its file name; one that is gone already is fine."""
     if name is None:
         return
+    steps.reach("before the plan is deleted")
     try:
         os.unlink(os.path.join(home, "plans", name))
     except FileNotFoundError:
@@ -202,18 +208,21 @@ def _decode(words: Sequence[str]) -> PreparedPlan | None:
     single: dict[str, str] = {}
     lists: dict[str, list[str]] = {name: [] for name in _LISTS}
     environment: dict[str, str] = {}
+    host_view: dict[str, str] = {}
     seen: dict[str, str] = {}
     for field, value in zip(words[::2], words[1::2], strict=True):
         prefix, colon, key = field.partition(":")
         if prefix == "environment" and colon:
             environment[key] = value
+        elif prefix == "host" and colon:
+            host_view[key] = value
         elif prefix == "stamp" and colon:
             seen[key] = value
         elif field in lists:
             lists[field].append(value)
         else:
             single[field] = value
-    fields: dict[str, Any] = {**single, **lists, "environment": environment, "stamps": seen}
+    fields: dict[str, Any] = {**single, **lists, "environment": environment, "host_view": host_view, "stamps": seen}
     try:
         return PreparedPlan(**fields)
     except TypeError:

@@ -1,405 +1,349 @@
-"""Read one YAML 1.2 document into plain values with the position of everything (workspaces.md 3.2).
+"""YAML read with limits: bytes in, plain data with the position of every key and value out (workspaces.md 3.2).
 
-ruamel.yaml turns text into events; the values are built here, iteratively and with limits, because positions, duplicate
-keys, alias bombs and the core schema (``no`` is a string) are what users trip over. No tag beyond the core ones.
+ruamel.yaml scans and parses; composing is done here, because limits, duplicate keys, merge keys, foreign tags and
+the 1.2 core schema must hold before anything is expanded. What a document means is not this module's business.
 """
 
 from __future__ import annotations
 
 from berth.errors import BerthError
+from berth.spec.complaints import Complaint, dotted, excerpt, invalid
+from berth.spec.scalars import Unrepresentable, resolve
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from collections.abc import Iterator, Sequence
+    from typing import Any, NoReturn
 
-    Path = tuple[str | int, ...]
-    Position = tuple[int, int]
+CORE = "tag:yaml.org,2002:"
+SCALAR_TAGS = frozenset(("null", "bool", "int", "float", "str"))
 
-_CORE = "tag:yaml.org,2002:"
-_DIGITS = frozenset("0123456789")
-_NULLS = frozenset(("", "~", "null", "Null", "NULL"))
-_BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_LONGEST_NUMBER = 400
-
-
-class Limits:
-    """What a document may hold.
-
-    ``most_bytes``, ``deepest`` nesting, ``most_aliases`` references, ``most_nodes`` after expansion; ``merge_below`` is the
-    top-level key below which ``<<`` merges, or None; ``plain`` refuses anchors, aliases and every tag.
-    """
-
-    __slots__ = ("deepest", "merge_below", "most_aliases", "most_bytes", "most_nodes", "plain")
-
-    def __init__(
-        self,
-        *,
-        most_bytes: int,
-        deepest: int,
-        most_aliases: int = 0,
-        most_nodes: int = 100_000,
-        merge_below: str | None = None,
-        plain: bool = False,
-    ) -> None:
-        self.most_bytes = most_bytes
-        self.deepest = deepest
-        self.most_aliases = most_aliases
-        self.most_nodes = most_nodes
-        self.merge_below = merge_below
-        self.plain = plain
+# What a berth.yaml may hold (workspaces.md 3.2). Aliases count as what they stand for.
+MOST_BYTES = 1024 * 1024
+MOST_NODES = 100_000
+MOST_ALIASES = 100
+DEEPEST = 50
+MERGE_BELOW = "processes"  # the top-level key inside which << merges
 
 
-CONFIGURATION = Limits(most_bytes=1 << 20, deepest=50, most_aliases=100, merge_below="processes")
+class Malformed(BerthError):
+    """The text is no acceptable YAML; reading ends at ``line`` and ``column`` (from 1). ``problem`` says why."""
 
-
-class Issue:
-    """One complaint: where (1-based line and column) and what."""
-
-    __slots__ = ("column", "line", "path", "problem")
-
-    def __init__(self, position: Position, path: Path, problem: str) -> None:
-        self.line, self.column = position
-        self.path = path
+    def __init__(self, file: str, line: int, column: int, problem: str) -> None:
+        error = invalid([Complaint(line, column, "", problem)], file=file)
+        super().__init__(error.message, code=error.code, hint=error.hint)
+        self.line = line
+        self.column = column
         self.problem = problem
 
 
-class Document:
-    """``data`` is the value (None for an empty document); ``issues`` were found on the way.
+class _Node:
+    """A composed node. ``size`` counts the nodes and ``height`` the levels of collections in it, aliases expanded."""
 
-    ``values`` and ``keys`` map paths to 1-based (line, column); ``written`` maps paths of plain scalars to their text.
+    __slots__ = ("column", "height", "line", "size")
+
+    def __init__(self, line: int, column: int) -> None:
+        self.line = line
+        self.column = column
+        self.size = 1
+        self.height = 0
+
+
+class _Scalar(_Node):
+    __slots__ = ("text", "value")
+
+    def __init__(self, line: int, column: int, text: str, value: str | int | float | bool | None) -> None:
+        super().__init__(line, column)
+        self.text = text
+        self.value = value
+
+
+class _Sequence(_Node):
+    __slots__ = ("items",)
+
+    def __init__(self, line: int, column: int) -> None:
+        super().__init__(line, column)
+        self.height = 1
+        self.items: list[_Node] = []
+
+
+class _Mapping(_Node):
+    """``entries`` maps each key's text to the key's and the value's node, merged ones included."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, line: int, column: int) -> None:
+        super().__init__(line, column)
+        self.height = 1
+        self.entries: dict[str, tuple[_Node, _Node]] = {}
+
+
+class Document:
+    """One document: ``data`` is plain (dict with text keys, list, str, int, float, bool, None), aliases expanded.
+
+    ``complaints`` are the faults after which reading could go on (duplicate keys, foreign tags, …); whoever
+    interprets the data tells them together with its own. ``file`` is the name used in messages.
     """
 
-    __slots__ = ("data", "issues", "keys", "values", "written")
+    def __init__(self, file: str, root: _Node | None, complaints: list[Complaint]) -> None:
+        self.file = file
+        self.complaints = complaints
+        self._root = root
+        self.data: Any = None if root is None else _plain(root)
 
-    def __init__(self) -> None:
-        self.data: Any = None
-        self.values: dict[Path, Position] = {}
-        self.keys: dict[Path, Position] = {}
-        self.written: dict[Path, str] = {}
-        self.issues: list[Issue] = []
+    def position(self, path: Sequence[str | int], *, key: bool = False) -> tuple[int, int]:
+        """Line and column, from 1, of the value at ``path`` (or of its key); of the nearest holder if it is absent."""
+        if self._root is None:
+            return 1, 1
+        node = place = self._root
+        for number, step in enumerate(path, start=1):
+            found = _child(node, step)
+            if found is None:
+                break
+            named, node = found
+            place = named if key and number == len(path) else node
+        return place.line, place.column
 
-    def position(self, path: Path, *, key: bool = False) -> Position:
-        """The position of the key or value at ``path``, else of the nearest part of it that has one."""
-        if key and path in self.keys:
-            return self.keys[path]
-        while path not in self.values and path:
-            if path in self.keys:
-                return self.keys[path]
-            path = path[:-1]
-        return self.values.get(path, (1, 1))
-
-
-def load(raw: bytes, *, file: str, limits: Limits = CONFIGURATION) -> Document:
-    """Read ``raw``. Raises config_invalid: ``<file>:<line>:<column>: …``, one line for each complaint."""
-    document = read(raw, limits=limits)
-    if document.issues:
-        raise BerthError(
-            "\n".join(f"{file}:{issue.line}:{issue.column}: {shown(issue)}" for issue in document.issues),
-            code="config_invalid",
-            hint="berth schema config",
-        )
-    return document
+    def text(self, path: Sequence[str | int]) -> str | None:
+        """The scalar at ``path`` as it is written (``1.10``, ``yes``), or None if there is no scalar."""
+        node = self._root
+        for step in path:
+            found = _child(node, step) if node is not None else None
+            node = found[1] if found is not None else None
+        return node.text if isinstance(node, _Scalar) else None
 
 
-def shown(issue: Issue) -> str:
-    """``<field>: <problem>``, or the problem alone where there is no field."""
-    return f"{dotted(issue.path)}: {issue.problem}" if issue.path else issue.problem
+def load(raw: bytes, *, file: str) -> Document:
+    """Read one document from ``raw``. An empty file is a document whose data is None.
 
-
-def dotted(path: Path) -> str:
-    """A path as people write it: ``processes.web.environment[0]``."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else part
-    return text
-
-
-def read(raw: bytes, *, limits: Limits) -> Document:
-    """Read ``raw`` and collect complaints instead of raising them."""
-    document = Document()
-    if len(raw) > limits.most_bytes:
-        document.issues.append(Issue((1, 1), (), f"larger than {limits.most_bytes} bytes"))
-        return document
+    Raises Malformed (code config_invalid) where reading cannot go on: syntax, encoding, a limit.
+    """
+    if len(raw) > MOST_BYTES:
+        raise Malformed(file, 1, 1, f"larger than {MOST_BYTES // 1024} KiB")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        column = error.start - (raw.rfind(b"\n", 0, error.start) + 1) + 1
-        document.issues.append(Issue((line, column), (), "not UTF-8"))
-        return document
-    if not text.strip():
-        return document
-    _Builder(document, limits).build(text)
-    return document
+        before = error.object[: error.start].decode()
+        raise Malformed(file, *_end_of(before), "is not UTF-8") from None
+    composer = _Composer(file, text)
+    return Document(file, composer.document(), composer.complaints)
 
 
-class _Node:
-    """A collection under construction."""
+class _Composer:
+    """Turns ruamel.yaml's events into nodes, and stops at the first event that passes a limit."""
 
-    __slots__ = ("anchor", "key", "merged", "path", "size", "value")
+    def __init__(self, file: str, text: str) -> None:
+        self.file = file
+        self.complaints: list[Complaint] = []
+        self._events = self._parsed(text)
+        self._anchors: dict[str, _Node | None] = {}  # None while its node is being read
+        self._nodes = 0
+        self._aliases = 0
+        self._place = (1, 1)  # of the last event
 
-    def __init__(self, value: dict[str, Any] | list[Any], path: Path, anchor: str | None) -> None:
-        self.value = value
-        self.path = path
-        self.anchor = anchor
-        self.key: str | None = None  # of a mapping: the key that waits for its value
-        self.merged: list[dict[str, Any]] = []
-        self.size = 1
-
-
-class _Stop(Exception):
-    """The document is beyond a limit; the complaint is noted."""
-
-
-class _Builder:
-    def __init__(self, document: Document, limits: Limits) -> None:
-        self.document = document
-        self.limits = limits
-        self.stack: list[_Node] = []
-        self.anchors: dict[str, tuple[Any, int] | None] = {}
-        self.aliases = 0
-        self.nodes = 0
-        self.documents = 0
-
-    def build(self, text: str) -> None:
+    def _parsed(self, text: str) -> Iterator[Any]:
         from ruamel.yaml import YAML
         from ruamel.yaml.error import MarkedYAMLError, YAMLError
 
-        loader = YAML(typ="safe", pure=True)
         try:
-            for event in loader.parse(text):
-                self.handle(event)
-        except _Stop:
-            return
+            for event in YAML(typ="safe", pure=True).parse(text):
+                self._place = _mark(event)
+                yield event
         except MarkedYAMLError as error:
             mark = error.problem_mark or error.context_mark
-            position = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
-            self.document.issues.append(Issue(position, (), f"not valid YAML: {_words(error)}"))
-        except (YAMLError, ValueError, RecursionError) as error:
-            position = _reader_position(text, error)
-            self.document.issues.append(Issue(position, (), f"not valid YAML: {' '.join(str(error).split())[:200]}"))
+            words = ", ".join(part for part in (error.context, error.problem) if part)
+            line, column = (mark.line + 1, mark.column + 1) if mark is not None else (1, 1)
+            raise Malformed(self.file, line, column, f"invalid YAML: {words}") from None
+        except YAMLError as error:
+            # A character that YAML forbids: the scanner knows its index only.
+            position = getattr(error, "position", 0)
+            line, column = _end_of(text[:position] if isinstance(position, int) else "")
+            raise Malformed(self.file, line, column, f"invalid YAML: {error!s}".partition("\n")[0]) from None
+        except (OverflowError, ValueError):
+            # The scanner passes what an escape like \\UFFFFFFFF names to chr() as it is.
+            raise Malformed(self.file, *self._place, "invalid YAML: after this an escape is no character") from None
 
-    def handle(self, event: Any) -> None:
+    def document(self) -> _Node | None:
+        """The root of the one document, or None for an empty stream."""
+        root = None
+        documents = 0
+        for event in self._events:
+            kind = type(event).__name__
+            if kind == "DocumentStartEvent":
+                documents += 1
+                if documents > 1:
+                    self._stop(event, "more than one document")
+            elif kind not in ("StreamStartEvent", "StreamEndEvent", "DocumentEndEvent"):
+                root = self._node(event, (), 1)
+        return root
+
+    def _node(self, event: Any, path: tuple[str | int, ...], depth: int) -> _Node:
         kind = type(event).__name__
-        handler = getattr(self, "on_" + kind, None)
-        if handler is not None:
-            handler(event, (event.start_mark.line + 1, event.start_mark.column + 1))
-
-    # -- events -------------------------------------------------------------------------------------------------
-
-    def on_DocumentStartEvent(self, event: Any, position: Position) -> None:  # noqa: N802  # ruamel's event names
-        self.documents += 1
-        if self.documents > 1:
-            self.stop(position, "more than one document")
-
-    def on_ScalarEvent(self, event: Any, position: Position) -> None:  # noqa: N802
-        self.count(position, 1)
-        top = self.stack[-1] if self.stack else None
-        if top is not None and isinstance(top.value, dict) and top.key is None:
-            self.note_key(top, event, position)
-            return
-        path = self.next_path()
-        value = self.scalar(event, path, position)
-        self.remember(event.anchor, value, 1, position, path)
-        self.place(value, position, 1)
-
-    def on_AliasEvent(self, event: Any, position: Position) -> None:  # noqa: N802
-        path = self.next_path()
-        if self.limits.plain:
-            self.stop(position, "aliases are not allowed", path)
-        self.aliases += 1
-        if self.aliases > self.limits.most_aliases:
-            self.stop(position, f"more than {self.limits.most_aliases} aliases")
-        if event.anchor not in self.anchors:
-            self.stop(position, f"no anchor &{event.anchor} before this", path)
-        known = self.anchors[event.anchor]
-        if known is None:
-            self.stop(position, f"*{event.anchor} contains itself", path)
-        assert known is not None
-        value, size = known
-        self.count(position, size)
-        top = self.stack[-1] if self.stack else None
-        if top is not None and isinstance(top.value, dict) and top.key is None:
-            self.stop(position, "a key must be a plain word")
-        self.place(value, position, size)
-
-    def on_SequenceStartEvent(self, event: Any, position: Position) -> None:  # noqa: N802
-        self.open([], event, position)
-
-    def on_MappingStartEvent(self, event: Any, position: Position) -> None:  # noqa: N802
-        self.open({}, event, position)
-
-    def on_SequenceEndEvent(self, event: Any, position: Position) -> None:  # noqa: N802
-        self.close()
-
-    def on_MappingEndEvent(self, event: Any, position: Position) -> None:  # noqa: N802
-        self.close()
-
-    # -- building -----------------------------------------------------------------------------------------------
-
-    def open(self, value: dict[str, Any] | list[Any], event: Any, position: Position) -> None:
-        top = self.stack[-1] if self.stack else None
-        if top is not None and isinstance(top.value, dict) and top.key is None:
-            self.stop(position, "a key must be a plain word", top.path)
-        path = self.next_path()
-        if len(self.stack) >= self.limits.deepest:
-            self.stop(position, f"nested deeper than {self.limits.deepest}")
-        self.count(position, 1)
-        self.check_tag(event, ("seq", "map"), path, position)
-        if event.anchor is not None:
-            self.remember_open(event.anchor, position, path)
-        self.document.values.setdefault(path, position)
-        self.stack.append(_Node(value, path, event.anchor))
-
-    def close(self) -> None:
-        node = self.stack.pop()
-        if node.merged and isinstance(node.value, dict):
-            for other in node.merged:
-                for key, value in other.items():
-                    node.value.setdefault(key, value)
-        if node.anchor is not None:
-            self.anchors[node.anchor] = (node.value, node.size)
-        position = self.document.values.get(node.path, (1, 1))
-        self.place(node.value, position, node.size)
-
-    def next_path(self) -> Path:
-        if not self.stack:
-            return ()
-        top = self.stack[-1]
-        return (*top.path, len(top.value)) if isinstance(top.value, list) else (*top.path, top.key or "")
-
-    def place(self, value: Any, position: Position, size: int) -> None:
-        if not self.stack:
-            self.document.data = value
-            self.document.values.setdefault((), position)
-            return
-        top = self.stack[-1]
-        top.size += size
-        if isinstance(top.value, list):
-            self.document.values.setdefault((*top.path, len(top.value)), position)
-            top.value.append(value)
-            return
-        key, top.key = top.key, None
-        assert key is not None
-        path = (*top.path, key)
-        if key == "<<" and self.merges(top.path):
-            self.merge(top, value, position, path)
-        elif key in top.value:
-            self.document.issues.append(Issue(self.document.keys[(*path, "again")], path, "the key stands here twice"))
+        if kind == "AliasEvent":
+            node = self._alias(event, depth)
         else:
-            self.document.values.setdefault(path, position)
-            top.value[key] = value
+            if event.anchor is not None:
+                self._anchors[event.anchor] = None
+            self._count(event, 1, depth - 1 if kind == "ScalarEvent" else depth)
+            node = self._collection_or_scalar(kind, event, path, depth)
+            if event.anchor is not None:
+                self._anchors[event.anchor] = node
+        return node
 
-    def merges(self, path: Path) -> bool:
-        return self.limits.merge_below is not None and path[:1] == (self.limits.merge_below,)
+    def _collection_or_scalar(self, kind: str, event: Any, path: tuple[str | int, ...], depth: int) -> _Node:
+        if kind == "ScalarEvent":
+            return self._scalar(event, path)
+        line, column = _mark(event)
+        if kind == "SequenceStartEvent":
+            self._check_tag(event, "seq", path)
+            sequence = _Sequence(line, column)
+            for number, item in enumerate(self._until("SequenceEndEvent")):
+                child = self._node(item, (*path, number), depth + 1)
+                sequence.items.append(child)
+                _grow(sequence, child)
+            return sequence
+        self._check_tag(event, "map", path)
+        mapping = _Mapping(line, column)
+        self._fill(mapping, path, depth)
+        return mapping
 
-    def merge(self, top: _Node, value: Any, position: Position, path: Path) -> None:
-        sources = value if isinstance(value, list) else [value]
-        if not all(isinstance(source, dict) for source in sources):
-            self.document.issues.append(Issue(position, path, "merges a mapping, or a list of mappings"))
-            return
-        top.merged += sources
+    def _until(self, end: str) -> Iterator[Any]:
+        for event in self._events:
+            if type(event).__name__ == end:
+                return
+            yield event
 
-    def note_key(self, top: _Node, event: Any, position: Position) -> None:
-        if event.anchor is not None and self.limits.plain:
-            self.stop(position, "anchors are not allowed", top.path)
-        top.key = event.value
-        path = (*top.path, event.value)
-        if path in self.document.keys:
-            self.document.keys[(*path, "again")] = position
-        self.document.keys.setdefault(path, position)
+    def _fill(self, mapping: _Mapping, path: tuple[str | int, ...], depth: int) -> None:
+        merges: list[_Node] = []
+        seen_merge = False
+        for event in self._until("MappingEndEvent"):
+            key = self._node(event, path, depth + 1)
+            text = key.text if isinstance(key, _Scalar) else ""
+            value = self._node(next(self._events), (*path, text), depth + 1)
+            _grow(mapping, key)
+            _grow(mapping, value)
+            if not isinstance(key, _Scalar):
+                self._complain(key, path, "a key must be a plain word, not a list or a mapping")
+            elif self._is_merge(event, text):
+                if seen_merge:
+                    self._complain(key, path, 'duplicate key "<<"')
+                elif path[:1] != (MERGE_BELOW,):
+                    self._complain(key, path, f"merge keys (<<) work inside {MERGE_BELOW} only")
+                else:
+                    merges = self._merged(value, path)
+                seen_merge = True
+            elif text in mapping.entries:
+                first = mapping.entries[text][0]
+                self._complain(key, path, f'duplicate key "{excerpt(text)}" (first in line {first.line})')
+            else:
+                mapping.entries[text] = (key, value)
+        # Explicit keys win, then the earlier of several merged mappings.
+        for source in merges:
+            if isinstance(source, _Mapping):
+                for text, entry in source.entries.items():
+                    mapping.entries.setdefault(text, entry)
 
-    def remember(self, anchor: str | None, value: Any, size: int, position: Position, path: Path) -> None:
-        if anchor is not None:
-            self.remember_open(anchor, position, path)
-            self.anchors[anchor] = (value, size)
+    @staticmethod
+    def _is_merge(event: Any, text: str) -> bool:
+        return text == "<<" and type(event).__name__ == "ScalarEvent" and event.implicit[0]
 
-    def remember_open(self, anchor: str, position: Position, path: Path) -> None:
-        if self.limits.plain:
-            self.stop(position, "anchors are not allowed", path)
-        self.anchors[anchor] = None
+    def _merged(self, value: _Node, path: tuple[str | int, ...]) -> list[_Node]:
+        sources = value.items if isinstance(value, _Sequence) else [value]
+        if not all(isinstance(source, _Mapping) for source in sources):
+            self._complain(value, (*path, "<<"), "must be a mapping or a list of mappings")
+        return sources
 
-    def count(self, position: Position, number: int) -> None:
-        self.nodes += number
-        if self.nodes > self.limits.most_nodes:
-            self.stop(position, f"more than {self.limits.most_nodes} values")
+    def _alias(self, event: Any, depth: int) -> _Node:
+        self._aliases += 1
+        if self._aliases > MOST_ALIASES:
+            self._stop(event, f"more than {MOST_ALIASES} aliases")
+        if event.anchor not in self._anchors:
+            self._stop(event, f"unknown anchor *{excerpt(event.anchor)}")
+        node = self._anchors[event.anchor]
+        if node is None:
+            self._stop(event, f"*{excerpt(event.anchor)} refers to itself")
+        self._count(event, node.size, depth + node.height - 1)
+        return node
 
-    def stop(self, position: Position, problem: str, path: Path = ()) -> None:
-        self.document.issues.append(Issue(position, path, problem))
-        raise _Stop
+    def _count(self, event: Any, nodes: int, depth: int) -> None:
+        self._nodes += nodes
+        if self._nodes > MOST_NODES:
+            self._stop(event, f"more than {MOST_NODES} values")
+        if depth > DEEPEST:
+            self._stop(event, f"nested deeper than {DEEPEST} levels")
 
-    def check_tag(self, event: Any, core: tuple[str, ...], path: Path, position: Position) -> str | None:
-        tag = None if event.tag is None else str(event.tag)
-        if tag is None or tag == "!":
-            return tag
-        if self.limits.plain or tag not in {_CORE + name for name in core}:
-            self.document.issues.append(Issue(position, path, f"the tag {tag} is not allowed"))
-        return tag
-
-    def scalar(self, event: Any, path: Path, position: Position) -> Any:
-        tag = self.check_tag(event, ("str", "int", "float", "bool", "null"), path, position)
-        text = str(event.value)
-        is_plain = event.style is None
-        if tag in ("!", _CORE + "str") or (tag is None and not is_plain):
-            return text
-        if is_plain:
-            self.document.written[path] = text
-        return self.resolved(text, path, position)
-
-    def resolved(self, text: str, path: Path, position: Position) -> Any:
-        """The core schema's value of a plain scalar."""
+    def _scalar(self, event: Any, path: tuple[str | int, ...]) -> _Scalar:
+        line, column = _mark(event)
+        text = event.value
+        node = _Scalar(line, column, text, text)
+        if any("\ud800" <= char <= "\udfff" for char in text):
+            # JSON writes a character beyond U+FFFF as two escapes, and JSON is YAML.
+            pairs = text.encode("utf-16", "surrogatepass")
+            text = pairs.decode("utf-16", "replace")
+            if text.encode("utf-16") != pairs:
+                self._complain(node, path, "half a surrogate pair is no character")
+            node.text = node.value = text
+        tag = self._scalar_tag(event, path)
         try:
-            return resolve(text)
-        except ValueError:
-            self.document.issues.append(Issue(position, path, "the number is too long"))
-            return None
+            node.value = resolve(text, tag)
+        except Unrepresentable as error:
+            self._complain(node, path, str(error))
+        return node
+
+    def _scalar_tag(self, event: Any, path: tuple[str | int, ...]) -> str | None:
+        """``str``, ``int``, … or None where the text itself decides."""
+        if event.tag is None:
+            return None if event.implicit[0] else "str"
+        if event.tag == "!":
+            return "str"
+        name: str = event.tag.removeprefix(CORE)
+        if event.tag.startswith(CORE) and name in SCALAR_TAGS:
+            return name
+        self._complain_at(event, path, f"tag {excerpt(event.tag)} is not one of YAML's core schema")
+        return "str"
+
+    def _check_tag(self, event: Any, wanted: str, path: tuple[str | int, ...]) -> None:
+        if event.tag not in (None, "!", CORE + wanted):
+            self._complain_at(event, path, f"tag {excerpt(event.tag)} is not one of YAML's core schema")
+
+    def _complain(self, node: _Node, path: tuple[str | int, ...], problem: str) -> None:
+        self.complaints.append(Complaint(node.line, node.column, dotted(path), problem))
+
+    def _complain_at(self, event: Any, path: tuple[str | int, ...], problem: str) -> None:
+        self.complaints.append(Complaint(*_mark(event), dotted(path), problem))
+
+    def _stop(self, event: Any, problem: str) -> NoReturn:
+        raise Malformed(self.file, *_mark(event), problem)
 
 
-def resolve(text: str) -> Any:
-    """A plain scalar by YAML 1.2's core schema. Raises ValueError for a number of absurd length."""
-    if text in _NULLS:
-        return None
-    if text in _BOOLEANS:
-        return _BOOLEANS[text]
-    if text[0] not in "+-.0123456789":
-        return text
-    if text[:2] == "0o" and len(text) > 2 and frozenset("01234567").issuperset(text[2:]):
-        return int(_bounded(text[2:]), 8)
-    if text[:2] == "0x" and len(text) > 2 and frozenset("0123456789abcdefABCDEF").issuperset(text[2:]):
-        return int(_bounded(text[2:]), 16)
-    unsigned = text[1:] if text[0] in "+-" else text
-    if unsigned and _DIGITS.issuperset(unsigned):
-        return int(_bounded(text))
-    if unsigned in (".inf", ".Inf", ".INF"):
-        return float("-inf") if text[0] == "-" else float("inf")
-    if text in (".nan", ".NaN", ".NAN"):
-        return float("nan")
-    return float(text) if _is_float(unsigned) else text
+def _grow(holder: _Node, child: _Node) -> None:
+    holder.size += child.size
+    holder.height = max(holder.height, child.height + 1)
 
 
-def _bounded(text: str) -> str:
-    if len(text) > _LONGEST_NUMBER:
-        raise ValueError(text[:20])
-    return text
+def _mark(event: Any) -> tuple[int, int]:
+    return event.start_mark.line + 1, event.start_mark.column + 1
 
 
-def _is_float(unsigned: str) -> bool:
-    """``( \\. [0-9]+ | [0-9]+ ( \\. [0-9]* )? ) ( [eE] [-+]? [0-9]+ )?``"""
-    mantissa, mark, exponent = unsigned.replace("E", "e").partition("e")
-    if mark:
-        exponent = exponent[1:] if exponent[:1] in ("+", "-") else exponent
-        if not exponent or not _DIGITS.issuperset(exponent):
-            return False
-    whole, _, fraction = mantissa.partition(".")
-    return bool(whole or fraction) and _DIGITS.issuperset(whole) and _DIGITS.issuperset(fraction)
+def _end_of(text: str) -> tuple[int, int]:
+    """Line and column, from 1, of what follows ``text``."""
+    return text.count("\n") + 1, len(text) - (text.rfind("\n") + 1) + 1
 
 
-def _words(error: Any) -> str:
-    return " ".join(str(error.problem or error.context or error).split())[:200]
+def _child(node: _Node, step: str | int) -> tuple[_Node, _Node] | None:
+    """The key's node (for an item of a list the item itself) and the value's."""
+    if isinstance(node, _Mapping) and isinstance(step, str):
+        return node.entries.get(step)
+    if isinstance(node, _Sequence) and isinstance(step, int) and 0 <= step < len(node.items):
+        return node.items[step], node.items[step]
+    return None
 
 
-def _reader_position(text: str, error: Exception) -> Position:
-    at = getattr(error, "position", None)
-    if not isinstance(at, int):
-        return (1, 1)
-    return text.count("\n", 0, at) + 1, at - (text.rfind("\n", 0, at) + 1) + 1
+def _plain(node: _Node) -> Any:
+    """The data below ``node``; every alias becomes a copy of its own, within the limit of nodes."""
+    if isinstance(node, _Mapping):
+        return {text: _plain(value) for text, (_, value) in node.entries.items()}
+    if isinstance(node, _Sequence):
+        return [_plain(item) for item in node.items]
+    assert isinstance(node, _Scalar)
+    return node.value

@@ -10,16 +10,14 @@ import os
 import resource
 
 from . import procfs
-from .loop import signal
+from .forked import RLIMIT_LOCKS, SIGNALS, become, default_signals, execute
+from .loop import READ, signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from .loop import Loop
-
-RLIMIT_LOCKS = 10
-_DEFAULTED = [number for number in range(1, signal.NSIG) if number not in (signal.SIGKILL, signal.SIGSTOP)]
 
 
 def set_tag(tag: int) -> bool:
@@ -41,9 +39,11 @@ class Children:
         self.on_orphan: Callable[[int, int], None] = lambda pid, status: None
         self.after_reap: list[Callable[[], None]] = []
         self._exits: dict[int, Callable[[int], None]] = {}
+        self._home = os.open(".", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        self._execs: dict[int, tuple[int, Callable[[int], None] | None]] = {}
         self._sweep: set[int] = set()
-        self._home = os.open(".", os.O_RDONLY | os.O_CLOEXEC | getattr(os, "O_DIRECTORY", 0))
         loop.on_signal(signal.SIGCHLD, self.reap)
+        default_signals()
 
     def __contains__(self, pid: int) -> bool:
         return pid in self._exits
@@ -54,6 +54,7 @@ class Children:
         *,
         env: Mapping[str, str],
         on_exit: Callable[[int], None],
+        on_exec: Callable[[int], None] | None = None,
         cwd: str | None = None,
         stdin: int = -1,
         stdout: int = -1,
@@ -62,36 +63,93 @@ class Children:
         tag: int | None = None,
         sweep_group: bool = False,
     ) -> int:
-        """Start ``argv`` (its first word a path) and return the pid; ``on_exit(status)`` once it is reaped.
+        """Start ``argv`` (its first word a path) and return the pid at once. Raises OSError when there is no process.
 
-        -1 stands for /dev/null. ``terminal`` is the path of a terminal that becomes its controlling one and its output.
-        ``sweep_group``: what is left of its group is killed when it ends. Raises OSError: the kernel's reason.
+        ``on_exec(0)`` once it is executed, ``on_exec(errno)`` when it cannot be; then ``on_exit(status)`` once it is
+        reaped, with exit code 127 where it was not executed. -1 stands for /dev/null. ``terminal`` is the path of a
+        terminal that becomes its controlling one and its output. ``sweep_group``: what is left of its group is killed
+        when it ends.
         """
-        before = resource.getrlimit(RLIMIT_LOCKS) if tag is not None else None
+        reader, writer = os.pipe()
+        streams = stdin, stdout, stderr
         try:
-            if tag is not None and before is not None:
-                resource.setrlimit(RLIMIT_LOCKS, (tag, before[1]))
-            if cwd is not None:
-                os.chdir(cwd)
-            # The state of this one thread is the child's: posix_spawn can set neither (bpo-35537).
-            pid = os.posix_spawn(
-                argv[0],
-                list(argv),
-                dict(env),
-                file_actions=_file_actions(stdin, stdout, stderr, terminal),
-                setsid=True,
-                setsigmask=(),
-                setsigdef=_DEFAULTED,
-            )
+            pid = self.fork(lambda: execute(argv, env, cwd, streams, terminal, tag, writer), on_exit=on_exit)
+        except OSError:
+            os.close(reader)
+            raise
         finally:
-            if cwd is not None:
-                os.fchdir(self._home)
-            if before is not None:
-                resource.setrlimit(RLIMIT_LOCKS, before)
-        self._exits[pid] = on_exit
+            os.close(writer)
+        self._execs[pid] = reader, on_exec
+        self.loop.watch(reader, READ, lambda events: self._executed(pid))
         if sweep_group:
             self._sweep.add(pid)
         return pid
+
+    def fork(self, work: Callable[[], None], *, on_exit: Callable[[int], None]) -> int:
+        """The pid of a child that leads a session, does ``work`` and exits 0, or 127 if that raised. Raises OSError.
+
+        Its signals have their default dispositions and none is blocked when it begins.
+        """
+        # Blocked across the fork: a signal in the child before its dispositions are set would wake our loop.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+        try:
+            pid = os.fork()
+            if pid == 0:
+                become(work)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        self._exits[pid] = on_exit
+        return pid
+
+    def spawn_keeper(
+        self, argv: Sequence[str], *, stdin: int, stdout: int, tag: int | None, on_exit: Callable[[int], None]
+    ) -> int:
+        """Start a small program of our own that needs no exactness, in ``/`` and without an environment.
+
+        By posix_spawn, at a third of the price: glibc leaves its two internal signals ignored in the child. It can set
+        neither directory nor limits: for a moment this one thread's are the child's. Raises OSError.
+        """
+        before = resource.getrlimit(RLIMIT_LOCKS)
+        null = os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_RDWR, 0
+        try:
+            if tag is not None:
+                resource.setrlimit(RLIMIT_LOCKS, (tag, before[1]))
+            os.chdir("/")
+            pid = os.posix_spawn(
+                argv[0],
+                list(argv),
+                {},
+                file_actions=[(os.POSIX_SPAWN_DUP2, stdin, 0), (os.POSIX_SPAWN_DUP2, stdout, 1), null],
+                setsid=True,
+                setsigmask=(),
+                setsigdef=SIGNALS,
+            )
+        finally:
+            os.fchdir(self._home)
+            resource.setrlimit(RLIMIT_LOCKS, before)
+        self._exits[pid] = on_exit
+        return pid
+
+    def _executed(self, pid: int) -> None:
+        """The child's report came: end of file, or why it could not be executed."""
+        reader, on_exec = self._execs.pop(pid)
+        report = os.read(reader, 16)
+        self.loop.unwatch(reader)
+        os.close(reader)
+        if on_exec is not None:
+            on_exec(int(report or 0))
+
+    def disown(self, pid: int) -> None:
+        """Reap it, but tell nobody."""
+        if pid in self._exits:
+            self._exits[pid] = lambda status: None
+
+    def has_exits(self) -> bool:
+        """Whether a child has ended that was not reaped yet."""
+        try:
+            return os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+        except ChildProcessError:
+            return False
 
     def adopt(self, pid: int, on_exit: Callable[[int], None]) -> None:
         """Hear of the exit of a process that became a child by reparenting."""
@@ -115,6 +173,8 @@ class Children:
             reaped = True
             on_exit = self._exits.pop(pid, None)
             try:
+                if pid in self._execs:
+                    self._executed(pid)
                 if on_exit is not None:
                     on_exit(status)
                 else:
@@ -126,30 +186,20 @@ class Children:
                 callback()
 
 
-def _file_actions(stdin: int, stdout: int, stderr: int, terminal: str | None) -> list[tuple[object, ...]]:
-    actions: list[tuple[object, ...]] = []
-    for number, fd in enumerate((stdin, stdout, stderr)):
-        if terminal is not None and number > 0:
-            # setsid comes before the file actions, so the first terminal opened becomes the controlling one.
-            actions.append((os.POSIX_SPAWN_OPEN, number, terminal, os.O_RDWR, 0))
-        elif fd >= 0:
-            actions.append((os.POSIX_SPAWN_DUP2, fd, number))
-        else:
-            actions.append((os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0))
-    return actions
-
-
 def exit_code(status: int) -> int:
     """0-255, or 128 + n after signal n, from a wait status."""
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 
 
-def signal_group(pgid: int, signum: int) -> None:
-    """Signal a group whose leader is an unreaped child, or which was just seen to have members."""
+def signal_group(pgid: int, signum: int) -> bool:
+    """Signal a group whose leader is an unreaped child, or which was just seen to have members; False for none."""
     try:
         os.killpg(pgid, signum)
-    except (ProcessLookupError, PermissionError):
-        return  # gone, or changed its uid; what is left is looked up anew by whoever asks for the end of it
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True  # changed its uid; what is left is looked up anew by whoever asks for the end of it
+    return True
 
 
 def signal_child(pid: int, signum: int) -> None:
@@ -179,6 +229,18 @@ def signal_entry(entry: procfs.Entry, signum: int) -> bool:
     finally:
         os.close(fd)
     return True
+
+
+def kill_all(entries: Sequence[procfs.Entry]) -> None:
+    """KILL processes that were just seen below this one, and the groups they are in.
+
+    A group as a whole, so that who forks meanwhile does not get away. It is ours: a group lies in one session, and
+    every session below this process was begun below it.
+    """
+    for group in {entry.pgid for entry in entries} - {os.getpgrp(), 0}:
+        signal_group(group, signal.SIGKILL)
+    for entry in entries:
+        signal_entry(entry, signal.SIGKILL)
 
 
 def _signal_checked(entry: procfs.Entry, signum: int) -> bool:

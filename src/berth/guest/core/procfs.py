@@ -21,14 +21,15 @@ _LEAST_PART = 1 << 24
 class Entry:
     """One process: ``start`` is in clock ticks since boot (field 22 of stat), ``state`` the letter of field 3."""
 
-    __slots__ = ("pgid", "pid", "ppid", "sid", "start", "state")
+    __slots__ = ("pgid", "pid", "ppid", "sid", "start", "state", "threads")
 
-    def __init__(self, pid: int, state: str, ppid: int, pgid: int, sid: int, start: int) -> None:
+    def __init__(self, pid: int, state: str, ppid: int, pgid: int, sid: int, threads: int, start: int) -> None:
         self.pid = pid
         self.state = state
         self.ppid = ppid
         self.pgid = pgid
         self.sid = sid
+        self.threads = threads
         self.start = start
 
     def __repr__(self) -> str:
@@ -54,7 +55,9 @@ def read(pid: int) -> Entry | None:
     if not data:
         return None
     fields = data[data.rindex(b")") + 2 :].split()
-    return Entry(pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[19]))
+    return Entry(
+        pid, fields[0].decode(), int(fields[1]), int(fields[2]), int(fields[3]), int(fields[17]), int(fields[19])
+    )
 
 
 def snapshot() -> dict[int, Entry]:
@@ -70,6 +73,45 @@ def snapshot() -> dict[int, Entry]:
             if entry is not None:
                 entries[entry.pid] = entry
     return entries
+
+
+def below(root: int) -> dict[int, Entry]:
+    """Every process below ``root``, zombies included: by the kernel's lists of children, whose price is that of the
+    processes below and not of all that there are; by a look at all where the kernel keeps none.
+
+    The list of ``root`` itself is exact while it is the caller, who alone can reap from it.
+    """
+    if not os.path.exists(f"/proc/{root}/task/{root}/children"):
+        return snapshot()
+    entries: dict[int, Entry] = {}
+    pending = [(root, 1)]
+    while pending:
+        pid, threads = pending.pop()
+        for child in children_of(pid, threads):
+            entry = read(child)
+            if entry is not None and child not in entries:
+                entries[child] = entry
+                if entry.state not in ("Z", "X"):
+                    pending.append((child, entry.threads))
+    return entries
+
+
+def children_of(pid: int, threads: int) -> list[int]:
+    """The kernel's list of the children of ``pid``, exact for the caller itself; empty where the kernel keeps none."""
+    try:
+        tasks = [str(pid)] if threads == 1 else os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return []
+    return [int(word) for task in tasks for word in _read_all(f"/proc/{pid}/task/{task}/children").split()]
+
+
+def _read_all(path: str) -> bytes:
+    """All of a file that the kernel gives in pages."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            return file.read()
+    except OSError:
+        return b""
 
 
 def children(entries: dict[int, Entry]) -> dict[int, list[Entry]]:

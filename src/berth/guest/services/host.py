@@ -38,7 +38,14 @@ class Host:
         if not self.is_subreaper:
             log.once("no subreaper and no trimming of logs: this Python has no ctypes, or this system no prctl")
         self.children = Children(loop)
-        self.kin = Kin(self.workspace, has_tags=self.has_tags, is_subreaper=self.is_subreaper, loop=loop, log=log)
+        self.kin = Kin(
+            self.workspace,
+            has_tags=self.has_tags,
+            is_subreaper=self.is_subreaper,
+            loop=loop,
+            children=self.children,
+            log=log,
+        )
         self.searches = Growth(loop)
         self.trimmer = Trimmer(loop, Growth(loop), log)
 

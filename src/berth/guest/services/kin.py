@@ -15,6 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from ..core.children import Children
     from ..core.log import Log
     from ..core.loop import Loop
     from ..core.procfs import Entry
@@ -23,7 +24,9 @@ if TYPE_CHECKING:
 class Kin:
     """Attribution of the processes below this one. ``numbers`` maps tag numbers to names, ``keepers`` to live pids."""
 
-    def __init__(self, workspace: str, *, has_tags: bool, is_subreaper: bool, loop: Loop, log: Log) -> None:
+    def __init__(
+        self, workspace: str, *, has_tags: bool, is_subreaper: bool, loop: Loop, children: Children, log: Log
+    ) -> None:
         self.leaders: dict[int, str] = {}  # unreaped leaders
         self.sessions: dict[int, str] = {}  # of every start whose last process was not seen to be gone
         self.numbers: dict[int, list[str]] = {}
@@ -33,6 +36,8 @@ class Kin:
         self._part = wire.workspace_part(workspace) if has_tags else -1
         self._is_subreaper = is_subreaper
         self._loop = loop
+        self._children = children
+        self.is_sure = True  # whether what was not seen was not there: who forks and exits can outrun the look
         self._log = log
         self._turn = -1
         self._owned: dict[str, list[Entry]] = {}
@@ -42,6 +47,9 @@ class Kin:
 
     def of(self, name: str) -> list[Entry]:
         """What is alive of ``name``: leader and descendants, wherever they went."""
+        if self._turn != self._loop.turn and name not in self.leaders.values() and not self._has_orphans():
+            self.is_sure = not self._children.has_exits()
+            return []
         self._look()
         return self._owned.get(name, [])
 
@@ -58,15 +66,25 @@ class Kin:
         """What was looked up in this turn no longer holds."""
         self._turn = -1
 
+    def _has_orphans(self) -> bool:
+        """Whether there is a child that is nobody's leader, keeper or command: one read instead of a look at all."""
+        own = os.getpid()
+        found = procfs.children_of(own, 1) if self._is_subreaper else ()
+        return not found or any(
+            pid not in self.leaders and pid not in self.keepers and pid not in self.commands for pid in found
+        )
+
     def _look(self) -> None:
         if self._turn == self._loop.turn:
             return
         self._turn = self._loop.turn
         self._owned, self._strays, self._helpers = {}, [], []
-        entries = procfs.snapshot()
+        entries = procfs.below(os.getpid()) if self._is_subreaper else procfs.snapshot()
         tree = procfs.children(entries)
         for root in self._roots(entries, tree):
             self._attribute(root, tree)
+        # Nobody who outran the look is missed: its parent's exit is still to be reaped.
+        self.is_sure = not self._children.has_exits()
 
     def _roots(self, entries: dict[int, Entry], tree: dict[int, list[Entry]]) -> Iterable[Entry]:
         own = os.getpid()

@@ -6,9 +6,7 @@ behind are asked too, once it is gone, because its group's signal never reached 
 
 from __future__ import annotations
 
-import os
-
-from ..core.children import signal_child, signal_entry, signal_group
+from ..core.children import kill_all, signal_child, signal_entry, signal_group
 from ..core.loop import now, signal
 
 TYPE_CHECKING = False
@@ -72,10 +70,9 @@ class Ladder:
         if not self._leader:
             self.check()
             return
-        if self._parent_only:
+        # Before exec there may be no group yet; the signal waits for the leader then.
+        if self._parent_only or not signal_group(self._leader, self._signum):
             signal_child(self._leader, self._signum)
-        else:
-            signal_group(self._leader, self._signum)
         for entry in entries:
             if self._parent_only or entry.pgid != self._leader:
                 continue
@@ -101,13 +98,15 @@ class Ladder:
         if self._done is None or self._leader or self._is_held:
             return
         entries = self._kin.of(self._name)
+        if not entries and not self._kin.is_sure:
+            return  # an exit is about to be reaped, and this is called again after it
         if not entries:
             done, self._done = self._done, None
             self._timer.cancel()
             self._kin.forget(self._name)
             done()
         elif self._is_killing:
-            self._kill_all(entries)
+            kill_all(entries)
         else:
             self._ask(entries)
             if not self._sees_orphans:
@@ -126,10 +125,10 @@ class Ladder:
         if self._done is None:
             return
         self._is_killing, self._is_held = True, False
-        if self._leader:
-            signal_group(self._leader, signal.SIGKILL)
+        if self._leader and not signal_group(self._leader, signal.SIGKILL):
+            signal_child(self._leader, signal.SIGKILL)
         self._kin.stale()
-        self._kill_all(self._kin.of(self._name))
+        kill_all(self._kin.of(self._name))
         self._timer = self._loop.call_later(self._pause, self._look_again)
         self._pause = min(self._pause * 2, LONGEST_LOOK_SECONDS)
 
@@ -137,11 +136,3 @@ class Ladder:
         self.check()
         if self._done is not None:
             self._kill()
-
-    def _kill_all(self, entries: list[Entry]) -> None:
-        own = os.getpgrp()
-        for group in {entry.pgid for entry in entries} - {own, 0}:
-            if any(entry.pid == group for entry in entries):  # its leader is ours, so the whole group is
-                signal_group(group, signal.SIGKILL)
-        for entry in entries:
-            signal_entry(entry, signal.SIGKILL)

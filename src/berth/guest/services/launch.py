@@ -30,11 +30,17 @@ class LaunchFailed(Exception):
 
 
 def launch(
-    definition: Definition, host: Host, output: Output, *, truncate: bool, on_exit: Callable[[int], None]
+    definition: Definition,
+    host: Host,
+    output: Output,
+    *,
+    truncate: bool,
+    on_exec: Callable[[int], None],
+    on_exit: Callable[[int], None],
 ) -> tuple[int, int]:
-    """(pid, offset of its output in the log) of a new program, which leads its session. Raises LaunchFailed.
+    """(pid, offset of its output in the log) of a new process, which is about to execute its program.
 
-    The reason of a failure is written to the log, too.
+    Raises LaunchFailed; ``on_exec(errno)`` tells of the failures that only the child sees.
     """
     try:
         if truncate:
@@ -55,17 +61,21 @@ def launch(
             stderr=sink,
             terminal=terminal,
             tag=host.tag(definition.number),
+            on_exec=on_exec,
             on_exit=on_exit,
         )
     except (OSError, ValueError) as error:
-        failure = LaunchFailed(definition, f"cannot run {(definition.entrypoint or ['/bin/sh'])[0]}", error)
-        os.write(sink, f"berth: {failure}\n".encode("utf-8", "replace"))
-        raise failure from None
+        raise not_executed(definition, error) from None
     finally:
         os.close(sink)
     host.kin.leaders[pid] = host.kin.sessions[pid] = definition.name
     host.trimmer.follow(definition.log_location)
     return pid, offset
+
+
+def not_executed(definition: Definition, error: Exception) -> LaunchFailed:
+    """The program of ``definition`` could not be executed, for the reason in ``error``."""
+    return LaunchFailed(definition, f"cannot run {(definition.entrypoint or ['/bin/sh'])[0]}", error)
 
 
 def adopt_daemon(definition: Definition, host: Host, on_exit: Callable[[int], None]) -> int:

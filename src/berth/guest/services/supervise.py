@@ -8,7 +8,6 @@ ends when the socket answers.
 from __future__ import annotations
 
 import fcntl
-import functools
 import os
 import sys
 
@@ -20,6 +19,10 @@ from .definition import ConfigError, load
 from .host import Host
 from .project import Project
 from .routes import Routes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 OPTIONS = ("--config", "--socket", "--token-file", "--log")
 SHORTEST_TOKEN = 20  # process-compose's rule
@@ -132,7 +135,7 @@ def _supervise(options: dict[str, str], log: Log, token: str, ready: int) -> int
     except OSError as error:
         raise StartFailed(f"{socket_path}: {error.strerror}") from None
     for signum, name in ((signal.SIGTERM, "TERM"), (signal.SIGINT, "INT"), (signal.SIGHUP, "HUP")):
-        loop.on_signal(signum, functools.partial(project.stop, f"signal {name}"))
+        loop.on_signal(signum, _stopper(project, name))
     log(f"supervisor {os.getpid()} of {os.getcwd()}: {len(definitions)} processes, interface {wire.INTERFACE_VERSION}")
     _say_ready(ready)
     project.changed()
@@ -144,6 +147,10 @@ def _supervise(options: dict[str, str], log: Log, token: str, ready: int) -> int
     log("everything is stopped")
     routes.stopped()
     return 0
+
+
+def _stopper(project: Project, name: str) -> Callable[[], None]:
+    return lambda: project.stop(f"signal {name}")
 
 
 def _lock(directory: int) -> None:

@@ -53,8 +53,8 @@ class Guesses:
         self.exposed: int | None = None
 
     def add(self, process: Process, *, port: str | None = None) -> None:
-        """Note a process unless one of that name is known, and the port that it needs."""
-        if process.name in self.processes:
+        """Note a process and the port that it needs, unless one of that name is known or its command is unreadable."""
+        if process.name in self.processes or not process.command.isprintable():
             return
         self.processes[process.name] = process
         if port is not None and port not in self.ports:

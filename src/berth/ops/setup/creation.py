@@ -50,15 +50,15 @@ def after_checkout(held: Held, repo: Repository, warnings: list[str]) -> None:
 
 def complete_creation(held: Held) -> None:
     """From phase ``creating``, left by a kill, to ``preparing``: same id, same ports; files of others are kept."""
-    from berth.runtime.select import runtime_for
-    from berth.tools.git import completion, worktrees
+    from berth.ops.setup.back_end import runtime_of
+    from berth.tools.git import completion
 
     ctx, row = held.ctx, held.row
-    runtime_for(ctx.home, row, environ=ctx.environ, say=ctx.say).sweep()
+    runtime_of(ctx, row).sweep()
     repo = repository_of(held)
     start = recorded_start(held)
-    admin = worktrees.admin_dir_of(repo.common_dir, row.path)
-    if os.path.lexists(row.path) and admin is not None:
+    admin = completion.settled(repo, row.path, env=ctx.environ)
+    if admin is not None:
         if read_marker(row.path) is None:
             ctx.say.step("completing the checkout")
             completion.complete(repo, row.path, admin=admin, start=start, env=ctx.environ)
@@ -71,8 +71,6 @@ def complete_creation(held: Held) -> None:
             code="path_exists",
             hint=f"move it away, then berth new {row.slug}",
         )
-    if admin is not None:
-        completion.forget_entry(repo, row.path, env=ctx.environ)
     create_checkout(held, repo, start)
 
 
@@ -109,13 +107,13 @@ def take_back(held: Held) -> Done:
     only files equal to the commit's. Anything else is somebody's work. Raises dirty.
     """
     from berth.tools.deletion import delete_tree
-    from berth.tools.git import completion, worktrees
+    from berth.tools.git import completion
     from berth.tools.git.refs import HEADS, delete_branch, read_refs
 
     row, env = held.row, held.ctx.environ
     repo = repository_of(held)
     result = Done(row)
-    admin = worktrees.admin_dir_of(repo.common_dir, row.path)
+    admin = completion.settled(repo, row.path, env=env)
     if os.path.lexists(row.path):
         completion.refuse_others_files(repo, row.path, admin=admin, start=recorded_start(held), env=env)
         moved = os.path.join(os.path.dirname(row.path), MOVED_PREFIX + row.id)

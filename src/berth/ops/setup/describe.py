@@ -174,7 +174,7 @@ class _Look:
         found.error = observation.error or found.error
         found.container = observation.container
         found.warnings = found.warnings + observation.warnings
-        found.last_used_at = self._last_used()
+        found.last_used_at = last_used(self.ctx, self.row)
         from berth.spec.plan import plan_document
 
         found.runtime = plan_document(self.row)
@@ -194,15 +194,16 @@ class _Look:
         from berth.tools.git.status import status_finish
 
         try:
-            found.branch = current_branch(self.row.path, git_dir=self.row.git_dir, env=self.ctx.environ)
+            found.branch = current_branch(self.row.git_dir, env=self.ctx.environ)
             found.dirty = status_finish(self._child).dirty
         except BerthError as error:
             found.error = error.message
 
-    def _last_used(self) -> str:
-        """The later of the recorded time and the last ``run``."""
-        from berth.ops.setup.leases import locks_directory
-        from berth.registry import timestamp
-        from berth.tools.locks import last_use, lock_key
 
-        return max(self.row.last_used_at, timestamp(last_use(locks_directory(self.ctx.home), lock_key(self.row.path))))
+def last_used(ctx: Context, row: Workspace) -> str:
+    """The later of the recorded time and the last ``run``, as a timestamp (5.1)."""
+    from berth.ops.setup.leases import locks_directory
+    from berth.registry import timestamp
+    from berth.tools.locks import last_use, lock_key
+
+    return max(row.last_used_at, timestamp(last_use(locks_directory(ctx.home), lock_key(row.path))))

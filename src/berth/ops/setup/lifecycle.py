@@ -8,7 +8,8 @@ from __future__ import annotations
 from berth.errors import BerthError, Interrupted
 from berth.ops.setup.leases import locks_directory, valid_lease
 from berth.ops.setup.locate import canonical, relocate
-from berth.tools import locks
+from berth.ops.setup.young_index import refresh_young_index
+from berth.tools import locks, steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,11 +34,21 @@ class Held:
         with Held(ctx, "up", row.path, row=row) as held:
             ...held.row...
 
+    ``limit_seconds`` bounds the wait for the lock; by default there is no bound outside of runs, hooks and processes.
     Raises busy, inside_run, inside_service; with ``row`` also workspace_not_found and identity_mismatch when the
     workspace was replaced while berth waited.
     """
 
-    def __init__(self, ctx: Context, command: str, path: str, *, row: Workspace | None = None, words: str = "") -> None:
+    def __init__(
+        self,
+        ctx: Context,
+        command: str,
+        path: str,
+        *,
+        row: Workspace | None = None,
+        words: str = "",
+        limit_seconds: float | None = None,
+    ) -> None:
         self.ctx = ctx
         self.command = command
         self.path = canonical(path)
@@ -45,6 +56,7 @@ class Held:
         self._seen = row
         self._row = row
         self._words = words or f"berth {command}"
+        self._limit_seconds = limit_seconds
         self._lock: locks.Held | None = None
 
     @property
@@ -67,9 +79,11 @@ class Held:
             say=self.ctx.say.waiting,
             limit=0.0 if self.ctx.no_wait else self._limit(inside_run),
         )
+        steps.reach("the workspace is locked")
         try:
             if self._seen is not None:
                 self._row = relocate(self.ctx, self._seen)
+                refresh_young_index(self.ctx, self._row)
         except BaseException:
             self._lock.release()
             raise
@@ -99,12 +113,7 @@ class Held:
     def _admit(self) -> bool:
         """Whether the command runs inside a ``run`` of this workspace; refuses what must not run inside it."""
         environ = self.ctx.environ
-        if self._seen is not None and environ.get("BERTH_SUPERVISED") == self._seen.id:
-            raise BerthError(
-                f"berth {self.command} cannot be run from a hook or process of {self.path} itself",
-                code="inside_service",
-                hint="run it from outside the workspace's processes",
-            )
+        refuse_inside_service(self.ctx, self._seen, self.command)
         if valid_lease(self.ctx.home, environ) != self.key:
             return False
         if self.command not in WORKS_INSIDE_A_RUN:
@@ -117,6 +126,8 @@ class Held:
 
     def _limit(self, inside_run: bool) -> float | None:
         """Seconds to wait: no limit, but 60 s from inside a run, hook or process of another workspace (5.3)."""
+        if self._limit_seconds is not None:
+            return self._limit_seconds
         nested = self.ctx.environ.get("BERTH_SUPERVISED") or valid_lease(self.ctx.home, self.ctx.environ)
         return NESTED_WAIT_SECONDS if nested and not inside_run else None
 
@@ -137,6 +148,18 @@ class Held:
             self.ctx.registry.update(self._row.id, phase="failed", last_error=message)
         except BerthError:
             return  # the failure at hand is the one to tell; the registry's own comes up with the next command
+
+
+def refuse_inside_service(ctx: Context, row: Workspace | None, command: str) -> None:
+    """Raise inside_service in a hook or supervised process of the workspace itself: its lock is held, or it would end
+    itself (5.3).
+    """
+    if row is not None and ctx.environ.get("BERTH_SUPERVISED") == row.id:
+        raise BerthError(
+            f"berth {command} cannot be run from a hook or process of {row.path} itself",
+            code="inside_service",
+            hint="run it from outside the workspace's processes",
+        )
 
 
 def refuse_pending_removal(row: Workspace) -> None:

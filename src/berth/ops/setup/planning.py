@@ -1,4 +1,4 @@
-"""From a registered workspace and its configuration to everything one run needs: variables, plan, rendered processes."""
+"""From a workspace and its configuration to what a run needs: variables, plan, rendered processes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def branch_of(ctx: Context, row: Workspace) -> str | None:
     """The current branch of the checkout, None when detached."""
     from berth.tools.git.checkout import current_branch
 
-    return current_branch(row.path, git_dir=row.git_dir, env=ctx.environ)
+    return current_branch(row.git_dir, env=ctx.environ)
 
 
 def runtime_environment(ctx: Context, row: Workspace, config: Config) -> dict[str, str]:
@@ -35,16 +35,26 @@ def host_view(ctx: Context, row: Workspace, config: Config) -> dict[str, str]:
 
 
 def _environment(ctx: Context, row: Workspace, env: dict[str, str], *, host: bool) -> dict[str, str]:
+    from berth.runtime.select import backend_of
     from berth.spec.environment import expand, injected
 
-    variables = injected(
-        workspace=row.path,
-        root=row.repo,
-        slug=row.slug,
-        branch=branch_of(ctx, row),
-        ports=row.ports,
-    )
+    branch = branch_of(ctx, row)
+    if not host and backend_of(row) == "container":
+        variables = _inside(ctx, row, branch)
+    else:
+        variables = injected(workspace=row.path, root=row.repo, slug=row.slug, branch=branch, ports=row.ports)
     return {**variables, **expand(env, variables)}
+
+
+def _inside(ctx: Context, row: Workspace, branch: str | None) -> dict[str, str]:
+    """The injected variables as a container's processes get them: paths inside, listen ports, git's metadata (4.1)."""
+    from berth.spec.container import ROOT, git_variables
+    from berth.spec.environment import injected
+    from berth.tools.git.identity import identity
+
+    listen: dict[str, int] = json.loads(row.listen)
+    own = injected(workspace=ROOT, root=ROOT, slug=row.slug, branch=branch, ports=listen, host_ports=row.ports)
+    return {**own, **git_variables(row.git_dir, identity=identity(row.path, env=ctx.environ))}
 
 
 def host_environment(ctx: Context, row: Workspace) -> tuple[dict[str, str], str | None]:
@@ -54,12 +64,12 @@ def host_environment(ctx: Context, row: Workspace) -> tuple[dict[str, str], str 
     """
     plan = plans.load(ctx.home, row.path)
     if plan is not None and plan.workspace_id == row.id and plan.holds(ctx.environ):
-        return plan.environment, None
+        return plan.host_view or plan.environment, None
     try:
         config = load(row.path).config
         return host_view(ctx, row, config), None
     except BerthError as error:
-        known = dict(plan.environment) if plan is not None and plan.workspace_id == row.id else {}
+        known = dict(plan.host_view or plan.environment) if plan is not None and plan.workspace_id == row.id else {}
         try:
             return {**known, **_environment(ctx, row, {}, host=True)}, error.message
         except BerthError:
@@ -68,10 +78,12 @@ def host_environment(ctx: Context, row: Workspace) -> tuple[dict[str, str], str 
 
 def make_plan(ctx: Context, row: Workspace, loaded: Loaded) -> plans.PreparedPlan:
     """Decide the plan of a run from the row and the configuration that was read."""
+    from berth.runtime.select import backend_of
     from berth.spec.plan import plan_document
     from berth.tools.locks import lock_key
 
-    stamps = plans.stamps(row.path, row.git_dir, "native", ctx.environ)
+    backend = backend_of(row)
+    stamps = plans.stamps(row.path, row.git_dir, backend, ctx.environ)
     stamps["config"] = loaded.stamp
     return plans.PreparedPlan(
         workspace_id=row.id,
@@ -79,9 +91,10 @@ def make_plan(ctx: Context, row: Workspace, loaded: Loaded) -> plans.PreparedPla
         slug=row.slug,
         git_dir=row.git_dir,
         lock_key=lock_key(row.path),
-        backend="native",
-        engine=[],
+        backend=backend,
+        engine=[loaded.config.runtime.engine or "docker"] if backend == "container" else [],
         environment=runtime_environment(ctx, row, loaded.config),
+        host_view=host_view(ctx, row, loaded.config) if backend == "container" else {},
         processes=sorted(loaded.config.processes),
         ports=list(row.ports),
         document=json.dumps(plan_document(row), indent=2, ensure_ascii=False),

@@ -1,4 +1,4 @@
-"""Render what the supervisor is started with: ``pc.yaml`` from configuration, variables and the processes' env files."""
+"""Render what the supervisor is started with: ``pc.yaml`` from configuration, variables and the env files."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def launch_of(ctx: Context, row: Workspace, config: Config, env: dict[str, str])
             code="process_compose_missing",
             hint="drop runtime.supervisor: berth's own supervisor keeps the same definitions",
         )
-    rendered = render(config, variables=env, working_dir=row.path, read_file=lambda name: _read(row.path, name))
+    in_container = config.runtime.backend == "container"
+    working_dir = "/workspace" if in_container else row.path
+    rendered = render(config, variables=env, working_dir=working_dir, read_file=lambda name: _read(row.path, name))
     return Launch(
         definition=rendered.text,
         names=sorted(config.processes),

@@ -13,7 +13,7 @@ from berth.tools import proc
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
 NAMES = ("docker", "podman")
@@ -76,11 +76,18 @@ class Engine:
         """Like ``call``, but a failing exit code is the caller's matter. Raises engine_unavailable: not installed."""
         return self.start(words, stdin=stdin, stderr=stderr).finish(timeout)
 
-    def start(self, words: Sequence[str], *, stdin: bytes | int = proc.DEVNULL, stderr: int = proc.PIPE) -> proc.Child:
-        """Start a call whose result is collected later."""
-        with _RaisedLimit():
+    def start(
+        self,
+        words: Sequence[str],
+        *,
+        stdin: bytes | int = proc.DEVNULL,
+        stderr: int = proc.PIPE,
+        sink: Callable[[bytes], None] | None = None,
+    ) -> proc.Child:
+        """Start a call whose result is collected later; ``sink`` takes its output as it comes, instead."""
+        with raised_limit():
             try:
-                return proc.start([self.name, *words], env=self.env, cwd="/", stdin=stdin, stderr=stderr)
+                return proc.start([self.name, *words], env=self.env, cwd="/", stdin=stdin, stderr=stderr, sink=sink)
             except proc.ExecFailed as error:
                 raise self._not_installed(error) from None
 
@@ -93,7 +100,7 @@ class Engine:
         foreground: int | None = None,
     ) -> int:
         """Start a call on the given descriptors and return its pid (``run``)."""
-        with _RaisedLimit():
+        with raised_limit():
             try:
                 return proc.spawn(
                     [self.name, *words],
@@ -167,9 +174,9 @@ class Engine:
             self._facts = self._ask_facts()
         return self._facts
 
-    def require_answer(self) -> None:
-        """Raise engine_unavailable unless the engine answers now."""
-        self._facts = self._ask_facts()
+    def require_answer(self, *, timeout: float = CALL_SECONDS) -> None:
+        """Raise engine_unavailable unless the engine answers now, within ``timeout`` seconds."""
+        self._facts = self._ask_facts(timeout)
 
     def require_identity(self, recorded: str | None) -> None:
         """Raise engine_mismatch unless this engine is the ``recorded`` one; None was never recorded and passes."""
@@ -181,10 +188,10 @@ class Engine:
                 hint="select the recorded engine (DOCKER_HOST, DOCKER_CONTEXT, CONTAINER_HOST, or the user)",
             )
 
-    def _ask_facts(self) -> Facts:
+    def _ask_facts(self, timeout: float = CALL_SECONDS) -> Facts:
         import json
 
-        result = self.call(["info", "--format", "{{json .}}"])
+        result = self.call(["info", "--format", "{{json .}}"], timeout=timeout)
         try:
             answer = json.loads(result.stdout)
             return _docker_facts(answer) if self.name == "docker" else _podman_facts(answer)
@@ -243,7 +250,7 @@ def endpoint_state(url: str) -> str:
     return "answers"
 
 
-class _RaisedLimit:
+class raised_limit:  # noqa: N801  # reads as what it is: with raised_limit()
     """While an engine's client is started the soft RLIMIT_LOCKS is the hard one.
 
     Podman hands its caller's limits on to the container, whose processes would all carry the caller's tag.

@@ -62,9 +62,13 @@ def find_labelled(engine: Engine, labels: Mapping[str, str]) -> list[Container]:
     return _inspected(engine, words)
 
 
-def inspect(engine: Engine, identifiers: Sequence[str]) -> list[Container]:
-    """Inspect containers known to exist, by id or name. Raises engine_unavailable, also when one is gone."""
-    return _parsed(engine, engine.call(["container", "inspect", *identifiers]))
+def peek(engine: Engine, names: Sequence[str]) -> list[Container]:
+    """Those of ``names`` that one call finds; what is missing here is not proven to be absent: ask ``find``.
+
+    Raises engine_unavailable only where there is no such program.
+    """
+    result = engine.attempt(["container", "inspect", *names])
+    return [one for one in _documents(result) or () if one.name in names]
 
 
 def _inspected(engine: Engine, listing: Sequence[str]) -> list[Container]:
@@ -81,12 +85,20 @@ def _inspected(engine: Engine, listing: Sequence[str]) -> list[Container]:
 
 
 def _parsed(engine: Engine, result: Result) -> list[Container]:
+    found = _documents(result)
+    if found is None:
+        raise engine.failure(result)
+    return found
+
+
+def _documents(result: Result) -> list[Container] | None:
+    """What an inspection printed; None when that is no such thing."""
     import json
 
     try:
         return [Container(document) for document in json.loads(result.stdout)]
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise engine.failure(result) from None
+        return None
 
 
 def require_labels(found: Container, expected: Mapping[str, str]) -> None:

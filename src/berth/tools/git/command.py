@@ -15,8 +15,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-LOCK_WAIT_SECONDS = 5.0
-
 NO_MONITOR = ("-c", "core.fsmonitor=false")
 NO_HOOKS = ("-c", "core.hooksPath=/dev/null")
 # git itself waits, with jitter, for a reference that somebody else has locked; its own limits are 0.1 s and 1 s.
@@ -110,33 +108,6 @@ def _shown(argv: Sequence[str]) -> str:
         del words[:2]
     text = " ".join(words)
     return text.encode("utf-8", "replace").decode("utf-8")
-
-
-def insist(
-    args: Sequence[str],
-    *,
-    env: Mapping[str, str],
-    locks: Sequence[str],
-    cwd: str | None = None,
-    git_dir: str | None = None,
-    hooks: bool = False,
-) -> proc.Result:
-    """Run ``git <args>``, again and again for up to 5 s while it fails and another process holds one of ``locks``.
-
-    ``locks`` are the lock files that this command may find taken (absolute paths). The last result is returned.
-    Which file was in the way is seen, not read from a message: one that exists just before or just after a failure.
-    """
-    import time
-
-    deadline = time.monotonic() + LOCK_WAIT_SECONDS
-    while True:
-        held = any(map(os.path.lexists, locks))
-        result = run(args, env=env, cwd=cwd, git_dir=git_dir, hooks=hooks)
-        if result.code == 0 or time.monotonic() >= deadline:
-            return result
-        if not held and not any(map(os.path.lexists, locks)):
-            return result
-        time.sleep(0.02 + os.urandom(1)[0] / 255 * 0.08)  # jitter: many who wait do not all come back at once
 
 
 def version_start(*, env: Mapping[str, str]) -> proc.Child:

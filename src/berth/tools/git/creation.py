@@ -10,6 +10,7 @@ import os
 
 from berth.errors import BerthError
 from berth.tools.git import checkout, command, filters, refs, status, worktrees
+from berth.tools.git.insistence import insist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,14 +44,13 @@ def worktree_add(repo: Repository, path: str, *, start: Start, env: Mapping[str,
     if os.path.lexists(path):
         raise BerthError(f"{path} exists already", code="path_exists", hint="`berth adopt` it, or use another slug")
     parents = _make_parents(os.path.dirname(path))
-    branch_made = False
+    absent = start.creates_branch and start.ref not in refs.read_refs(repo.common_dir, [start.ref], env=env)
     try:
-        if start.creates_branch and not refs.read_refs(repo.common_dir, [start.ref], env=env).get(start.ref):
+        if absent:
             refs.create_branch(repo.common_dir, start.ref, start.commit, env=env)
-            branch_made = True
         return _checked_out(repo, path, start, env)
     except BaseException:
-        _roll_back(repo, path, start if branch_made else None, parents, env)
+        _roll_back(repo, path, start if absent else None, parents, env)
         raise
 
 
@@ -90,12 +90,14 @@ def _remove_parents(made: list[str]) -> None:
 
 def _checked_out(repo: Repository, path: str, start: Start, env: Mapping[str, str]) -> Added:
     where = repo.common_dir if repo.bare else repo.path
-    result = command.insist(
+    result = insist(
         ["worktree", "add", "--quiet", "--", path, start.branch],
         env=env,
+        common_dir=repo.common_dir,
         cwd=where,
         git_dir=repo.common_dir if repo.bare else None,
         hooks=True,
+        until=path,
         locks=_locks(repo.common_dir, start.ref),
     )
     admin = worktrees.admin_dir_of(repo.common_dir, path)
@@ -117,8 +119,8 @@ def is_complete(path: str, *, admin: str, repo: Repository, start: Start, env: M
         git_dir = os.path.realpath(admin)
         checkout.verify_plain(path, git_dir=git_dir, common_dir=repo.common_dir)
         return (
-            checkout.head_ref(path, git_dir=git_dir, env=env) == start.ref
-            and checkout.head_commit(path, git_dir=git_dir, common_dir=repo.common_dir, env=env) == start.commit
+            checkout.head_ref(git_dir, env=env) == start.ref
+            and checkout.head_commit(git_dir, common_dir=repo.common_dir, env=env) == start.commit
             and not status.status(path, env=env).dirty
         )
     except BerthError:
@@ -139,14 +141,13 @@ def _why(repo: Repository, start: Start, result: proc.Result, env: Mapping[str, 
 
 def _roll_back(repo: Repository, path: str, made: Start | None, parents: list[str], env: Mapping[str, str]) -> None:
     """Take back a creation of which nothing was there before: ``path`` was absent, ``made`` is the created branch."""
-    import shutil
-
-    shutil.rmtree(path, ignore_errors=True)
+    _delete(path)
     if worktrees.admin_dir_of(repo.common_dir, path) is not None:
         # Twice: git locks an entry while it is being initialised.
-        command.run(
+        insist(
             ["worktree", "remove", "--force", "--force", "--", path],
             env=env,
+            common_dir=repo.common_dir,
             git_dir=repo.common_dir,
             cwd=repo.common_dir,
         )
@@ -158,6 +159,17 @@ def _roll_back(repo: Repository, path: str, made: Start | None, parents: list[st
             cwd=repo.common_dir,
         )
     _remove_parents(parents)
+
+
+def _delete(path: str) -> None:
+    """Delete the directory that this creation made; a hook may have left directories in it that nobody can write."""
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)
+    if os.path.lexists(path):
+        for directory, _, _ in os.walk(path):
+            os.chmod(directory, 0o700)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def refresh_index(path: str, *, env: Mapping[str, str]) -> None:

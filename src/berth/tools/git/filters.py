@@ -79,7 +79,12 @@ def _attributes(common_dir: str, commit: str, env: Mapping[str, str]) -> frozens
 
 
 def _program(name: str, line: str) -> str:
-    words = line.split()
+    import shlex
+
+    try:
+        words = shlex.split(line)
+    except ValueError:
+        words = line.split()
     return words[0] if words else ("git-lfs" if name == "lfs" else name)
 
 

@@ -48,8 +48,8 @@ def work_in(
     env: Mapping[str, str],
 ) -> Work:
     """The work in the checkout at ``path``; ``own_branch`` (``berth/<slug>``) is doomed when it is the current one."""
-    branch = checkout.current_branch(path, git_dir=git_dir, env=env)
-    head = checkout.head_commit(path, git_dir=git_dir, common_dir=common_dir, env=env)
+    branch = checkout.current_branch(git_dir, env=env)
+    head = checkout.head_commit(git_dir, common_dir=common_dir, env=env)
     doomed = own_branch if branch == own_branch else None
     return Work(head, branch=branch, base=base, start_commit=start_commit, doomed=doomed)
 
@@ -134,7 +134,9 @@ def is_merged(common_dir: str, work: Work, *, env: Mapping[str, str]) -> bool:
 
 def _has_the_tree(history: History, work: Work, head: str, tip: str) -> bool:
     """3c: the same files, in a base that has moved on since the start."""
-    return history.tree(tip) == history.tree(head) and not history.is_ancestor(tip, work.start_commit)
+    if not work.start_commit or history.tree(tip) != history.tree(head):
+        return False
+    return not history.is_ancestor(tip, work.start_commit)
 
 
 def _has_every_change(history: History, head: str, tip: str) -> bool:
@@ -176,7 +178,7 @@ def not_preserved(path: str, *, common_dir: str, work: Work, env: Mapping[str, s
     """The refusal that lists the commits which are nowhere else, newest first, up to 10."""
     assert work.head is not None
     kept = candidates(common_dir, work, env=env)
-    others = [f"--exclude={refs.HEADS}{work.branch}", "--branches"] if work.branch is None else []
+    others = ["--branches"] if work.branch is None else []
     lost = _log(common_dir, [work.head, "--not", *kept, *others, "--remotes"], env)
     if not lost:
         lost = _log(common_dir, [work.head, "--not", *kept], env)
@@ -195,7 +197,7 @@ def _counted(number: int) -> str:
 def _log(common_dir: str, revisions: Sequence[str], env: Mapping[str, str]) -> list[str]:
     """``<short id> <subject>`` of each commit, newest first."""
     told = command.output(
-        ["rev-list", "--no-commit-header", "--format=%h %s", *revisions, "--"],
+        ["rev-list", "--encoding=UTF-8", "--no-commit-header", "--format=%h %s", *revisions, "--"],
         env=env,
         git_dir=common_dir,
         cwd=common_dir,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import os
 
 from berth.errors import BerthError
-from berth.tools.git import checkout, command, refs, worktrees
+from berth.tools.git import checkout, refs, worktrees
+from berth.tools.git.insistence import insist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +35,13 @@ def drop_admin_entry(common_dir: str, path: str, *, git_dir: str, env: Mapping[s
     back = checkout.read_plain(os.path.join(git_dir, "gitdir"))
     if back is None or not checkout.same_path(os.path.join(git_dir, back), os.path.join(path, ".git")):
         raise _remains(f"the git entry {git_dir} names {back or 'nothing'}, not {path}/.git")
-    result = command.run(["worktree", "remove", "--force", "--", path], env=env, git_dir=common_dir, cwd=common_dir)
+    result = insist(
+        ["worktree", "remove", "--force", "--", path],
+        env=env,
+        common_dir=common_dir,
+        git_dir=common_dir,
+        cwd=common_dir,
+    )
     if os.path.lexists(git_dir):
         raise _remains(f"git kept its entry {git_dir} for {path}: {result.complaint or f'code {result.code}'}")
 

@@ -117,45 +117,67 @@ def _names(path: str, env: Mapping[str, str]) -> dict[str, str]:
 
 
 def check_pushed(path: str, *, common_dir: str, env: Mapping[str, str]) -> None:
-    """Rule 2 of the preservation test: clean, no stash, HEAD and local branches kept elsewhere (workspaces.md 10.2).
+    """Rule 2 of the preservation test: no stash, HEAD and local branches kept elsewhere (workspaces.md 10.2).
 
+    That each is clean is told by ``git status`` of the checkout. Module repositories that no checkout shows any more
+    (a submodule that was deinitialised, or is in another branch) are asked too: they would be deleted as well.
     Raises BerthError submodule_unpushed naming the submodule and what it holds, git_failed.
     """
-    for module in initialised(path, env=env):
+    top = checkout.read_git_file(path)
+    if top is None:
+        return
+    modules = os.path.join(top.git_dir, "modules")
+    shown = {module.git_dir: module for module in initialised(path, env=env)}
+    for git_dir in module_repositories(modules):
+        shown.setdefault(git_dir, Submodule(git_dir, git_dir, os.path.relpath(git_dir, modules)))
+    for module in shown.values():
         reason = _unpushed(module, os.path.join(common_dir, "modules", module.name) if module.name else None, env)
         if reason is not None:
             raise BerthError(
-                f"the submodule {module.path} {reason}",
+                f"the submodule {command.shown(module.path)} {reason}",
                 code="submodule_unpushed",
                 hint="commit and push it inside the submodule; `--force` discards it",
             )
 
 
+def module_repositories(modules: str) -> list[str]:
+    """The git directories below ``modules``, nested ones included; links are not followed. Nothing is started."""
+    found = []
+    for directory, names, files in os.walk(modules):
+        if "HEAD" in files and "objects" in names:
+            found.append(os.path.realpath(directory))
+            names[:] = [name for name in names if name == "modules"]
+    return found
+
+
 def _unpushed(module: Submodule, primary: str | None, env: Mapping[str, str]) -> str | None:
-    told = command.output(
-        ["for-each-ref", "--format=%(refname) %(objectname)", "refs/stash", "refs/heads/"],
-        env=env,
-        git_dir=module.git_dir,
-        cwd=module.git_dir,
-        variables=_OFFLINE,
-    )
-    tips = dict(line.split(" ") for line in command.decoded(told).split("\n") if line)
+    """What ``module`` holds that is nowhere else; ``primary`` is the primary checkout's repository of it, if any."""
+    tips = _tips(module.git_dir, env)
     if tips.pop("refs/stash", None) is not None:
         return "has a stash"
-    head = command.run(
-        ["rev-parse", "--verify", "--quiet", "HEAD"],
-        env=env,
-        git_dir=module.git_dir,
-        cwd=module.git_dir,
-        variables=_OFFLINE,
-    )
-    if head.code == 0:
-        tips["HEAD"] = head.text.strip()
     for name, commit in tips.items():
         at_primary = primary is not None and _is_kept(primary, commit, [], env)
         if not at_primary and not _is_kept(module.git_dir, commit, ["refs/remotes/"], env):
-            return f"has commits on no remote: {name} is at {commit[:12]}"
+            return f"has commits on no remote: {command.shown(name)} is at {commit[:12]}"
     return None
+
+
+def _tips(git_dir: str, env: Mapping[str, str]) -> dict[str, str]:
+    """name → object id of the stash, every local branch and HEAD, whether or not the object is there."""
+    told = command.output(
+        ["for-each-ref", "--format=%(refname) %(objectname)", "refs/stash", "refs/heads/"],
+        env=env,
+        git_dir=git_dir,
+        cwd=git_dir,
+        variables=_OFFLINE,
+    )
+    tips = dict(line.split(" ") for line in command.decoded(told).split("\n") if line)
+    head = command.run(
+        ["rev-parse", "--verify", "--quiet", "HEAD"], env=env, git_dir=git_dir, cwd=git_dir, variables=_OFFLINE
+    )
+    if head.code == 0:
+        tips["HEAD"] = head.text.strip()
+    return tips
 
 
 def _is_kept(git_dir: str, commit: str, where: list[str], env: Mapping[str, str]) -> bool:

@@ -10,6 +10,7 @@ import stat
 
 from berth.errors import BerthError
 from berth.tools.git import checkout, command
+from berth.tools.git.insistence import insist
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,9 +63,10 @@ def parse_list(data: bytes) -> list[Worktree]:
 
 def worktrees(common_dir: str, *, env: Mapping[str, str]) -> list[Worktree]:
     """All worktrees of the repository, the main one (or the bare entry) first. Raises BerthError git_failed."""
-    return parse_list(
-        command.output(["worktree", "list", "--porcelain", "-z"], env=env, git_dir=common_dir, cwd=common_dir)
+    result = insist(
+        ["worktree", "list", "--porcelain", "-z"], env=env, common_dir=common_dir, git_dir=common_dir, cwd=common_dir
     )
+    return parse_list(command.checked(result).stdout)
 
 
 def worktree_at(entries: Sequence[Worktree], path: str) -> Worktree | None:
