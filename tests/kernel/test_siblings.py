@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.jail import document_of, inside, manifest, needs_kernel
+from support.jail import document_of, inside, manifest, needs_kernel, note
 from support.world import PYTHON, Process, Row, World, run_rows, without
 
 pytestmark = needs_kernel
@@ -224,11 +224,11 @@ def outcome() -> Any:
     return run()
 
 
-def test_no_attempt_on_a_sibling_succeeds_and_every_control_does(outcome: Any, record_property: Any) -> None:
+def test_no_attempt_on_a_sibling_succeeds_and_every_control_does(outcome: Any, request: pytest.FixtureRequest) -> None:
     table, _living = outcome
     wrong = []
     for name, expected, seen, control, control_expected in table:
-        record_property("row", [name, expected, seen, control, ""])
+        note(request, "row", [name, expected, seen, control, ""])
         if seen not in expected.split("|") or control != control_expected:
             wrong.append((name, expected, seen, control))
     assert wrong == []
@@ -265,15 +265,15 @@ def _wait_for_signals(pid: int) -> None:
             return
 
 
-def test_an_app_that_signals_everybody_reaches_nobody(record_property: Any) -> None:
+def test_an_app_that_signals_everybody_reaches_nobody(request: pytest.FixtureRequest) -> None:
     seen = killed_by_kill_all()
-    record_property("row", ["P04 signal everybody", "[True, True]", seen, "", "scope"])
+    note(request, "row", ["P04 signal everybody", "[True, True]", seen, "", "scope"])
     assert seen == [True, True]
 
 
-def test_without_the_scope_it_reaches_its_own_uid_only(record_property: Any) -> None:
+def test_without_the_scope_it_reaches_its_own_uid_only(request: pytest.FixtureRequest) -> None:
     seen = killed_by_kill_all(become=without("landlock"))
-    record_property("removed", ["P04 signal everybody", "Landlock scope", seen])
+    note(request, "removed", ["P04 signal everybody", "Landlock scope", seen])
     assert seen == [True, False]
 
 
@@ -281,37 +281,37 @@ def named(table: Any) -> dict[str, Any]:
     return {name: seen for name, _expected, seen, _control, _gives in table}
 
 
-def test_the_signal_scope_is_what_protects_the_same_uid(record_property: Any) -> None:
+def test_the_signal_scope_is_what_protects_the_same_uid(request: pytest.FixtureRequest) -> None:
     seen = named(run(become=without("landlock"))[0])
     for name in ("row 29 the same uid outside the domain", "row 29 the same uid by pidfd"):
-        record_property("removed", [name, "Landlock scope", seen[name]])
+        note(request, "removed", [name, "Landlock scope", seen[name]])
         assert seen[name] == "ok"
     assert seen["P04 signal a sibling"] == "EPERM", "the uid still protects a sibling"
 
 
-def test_the_abstract_scope_is_what_hides_names(record_property: Any) -> None:
+def test_the_abstract_scope_is_what_hides_names(request: pytest.FixtureRequest) -> None:
     seen = named(run(become=without("landlock"))[0])
     for name in ("R04 abstract socket outside the domain", "R04 abstract datagram to a sibling"):
-        record_property("removed", [name, "Landlock scope", seen[name]])
+        note(request, "removed", [name, "Landlock scope", seen[name]])
         assert seen[name] == "ok"
 
 
-def test_the_filter_is_what_protects_memory_of_the_same_uid(record_property: Any) -> None:
+def test_the_filter_is_what_protects_memory_of_the_same_uid(request: pytest.FixtureRequest) -> None:
     seen = named(run(become=without("landlock", "seccomp"))[0])
     for name in ("P03 ptrace the same uid", "P03 take the same uid's descriptor"):
-        record_property("removed", [name, "seccomp and Landlock", seen[name]])
+        note(request, "removed", [name, "seccomp and Landlock", seen[name]])
         assert seen[name] == "ok"
 
 
-def test_landlock_is_what_hides_other_processes_in_procfs(record_property: Any) -> None:
+def test_landlock_is_what_hides_other_processes_in_procfs(request: pytest.FixtureRequest) -> None:
     seen = named(run(become=without("landlock"))[0])
     for name in ("P01 /proc/b/cmdline", "P01 /proc/b/status", "P02 /proc/net/unix", "P01 the same uid's environ"):
-        record_property("removed", [name, "Landlock", seen[name]])
+        note(request, "removed", [name, "Landlock", seen[name]])
         assert seen[name] == "ok"
     assert seen["P01 /proc/b/environ"] == "EACCES", "the uid still protects what is secret"
 
 
-def test_the_uid_is_what_protects_sockets_and_siblings(record_property: Any) -> None:
+def test_the_uid_is_what_protects_sockets_and_siblings(request: pytest.FixtureRequest) -> None:
     """App a with the uid of b: what was refused by owner and mode is open."""
     seen = named(run(become=without("landlock", uid=10001))[0])
     for name in (
@@ -320,7 +320,7 @@ def test_the_uid_is_what_protects_sockets_and_siblings(record_property: Any) -> 
         "P29 limits of a sibling",
         "P01 /proc/b/environ",
     ):
-        record_property("removed", [name, "uid", seen[name]])
+        note(request, "removed", [name, "uid", seen[name]])
         assert seen[name] == "ok"
 
 
