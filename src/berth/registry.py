@@ -18,6 +18,7 @@ import sqlite3
 import time
 
 from berth.errors import BerthError
+from berth.tools import steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -265,14 +266,17 @@ class Registry:
         """
 
         def whole(db: sqlite3.Connection) -> T:
+            steps.reach("before a transaction")
             db.execute("BEGIN IMMEDIATE")
             try:
                 result = work(db)
+                steps.reach("in a transaction")
                 db.execute("COMMIT")
             except BaseException:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
                 raise
+            steps.reach("after a transaction")
             return result
 
         return self._guard(whole)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from berth.tools.engine.client import Engine
 from support import engines
+from support.boxed import Boxed
 
 
 @pytest.fixture(params=[kind for kind in engines.KINDS if engines.for_this_user(kind)])
@@ -25,3 +27,11 @@ def engine(kind: str) -> Iterator[Engine]:
     next(watch)
     yield found
     next(watch, None)
+
+
+@pytest.fixture
+def boxed(tmp_path: Path, kind: str, engine: Engine) -> Iterator[Boxed]:
+    """berth in a fresh repository whose berth.yaml asks for a container; nothing of it stays behind."""
+    program = Boxed(tmp_path, kind, engine)
+    yield program
+    program.clear_away()

@@ -349,6 +349,20 @@ def test_a_squash_merge_is_preserved_whatever_diff_says(repo: Path, setting: tup
     assert verdict(squashed(repo)) == "preserved"
 
 
+def test_a_squash_that_reached_the_base_on_a_side_branch_is_preserved(repo: Path) -> None:
+    made = new(repo)
+    commit(made.path, {"*b [1].txt": "one\n"})
+    commit(made.path, {"*b [1].txt": "one\ntwo\n"})
+    git(repo, "switch", "-q", "-c", "side")
+    git(repo, "merge", "-q", "--squash", made.start.branch)
+    git(repo, "commit", "-qm", "squashed")
+    git(repo, "revert", "--no-edit", "HEAD")
+    git(repo, "switch", "-q", "main")
+    commit(repo, {"other.txt": "x"})
+    git(repo, "merge", "-q", "--no-ff", "-m", "side", "side")
+    assert verdict(made) == "preserved"
+
+
 @pytest.mark.parametrize("setting", [None, ("diff.context", "9"), ("diff.context", "0")])
 def test_one_more_commit_after_the_squash_is_not_preserved(repo: Path, setting: tuple[str, str] | None) -> None:
     if setting is not None:

@@ -106,7 +106,14 @@ def test_the_project_s_state_has_process_compose_s_shape(supervise: Start) -> No
 def test_logs_are_answered_by_offset_from_the_end_and_limit(supervise: Start) -> None:
     one = supervise({"a": {"command": "seq 10"}})
     one.prints("a", "10\n")
-    for path, wanted in (("3/0", ["8", "9", "10"]), ("3/2", ["8", "9"]), ("99/1", ["1"]), ("0/0", [])):
+    numbers = [str(number) for number in range(1, 11)]
+    for path, wanted in (
+        ("0/0", numbers),
+        ("0/3", ["8", "9", "10"]),
+        ("5/2", ["4", "5"]),
+        ("99/1", []),
+        ("8/9", numbers[:2]),
+    ):
         assert one.ask("GET", f"/process/logs/a/{path}") == (200, {"logs": wanted}), path
 
 
@@ -251,7 +258,7 @@ def test_a_client_that_does_not_read_is_dropped(supervise: Start) -> None:
     one = supervise({"a": {"command": "seq 400000; exec sleep 1000"}})
     one.prints("a", "400000\n", 20)
     with connect(one) as connection:
-        connection.sendall(wire.encode_request("GET", "/process/logs/a/400000/0", token(one)))
+        connection.sendall(wire.encode_request("GET", "/process/logs/a/0/0", token(one)))
         assert one.ask("GET", "/live")[0] == 200
         time.sleep(5.3)
         said = 0
@@ -277,3 +284,24 @@ def test_project_stop_answers_when_all_is_stopped(supervise: Start) -> None:
     assert 0.5 <= one.down() < 2
     assert one.tagged() == []
     assert sorted(os.listdir(one.run)) == ["pc.lock", "pc.token"]
+
+
+def test_logs_are_streamed_to_process_compose_s_client(supervise: Start) -> None:
+    one = supervise({"a": {"command": f"printf '{'x' * 200}\\n'; seq 3"}})
+    one.prints("a", "3\n")
+    head = (
+        "GET /process/logs/ws?name=a&offset=3&follow={} HTTP/1.1\r\nHost: unix\r\nUpgrade: websocket\r\n"
+        f"Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nX-PC-Token-Key: {token(one)}\r\n\r\n"
+    )
+    said = exchange(one, head.format("false").encode())
+    answered, _, frames = said.partition(b"\r\n\r\n")
+    assert b"101" in answered
+    assert b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in answered  # the example of RFC 6455
+    messages = []
+    while frames[:1] == b"\x81":
+        size = frames[1]
+        messages.append(json.loads(frames[2 : 2 + size]))
+        frames = frames[2 + size :]
+    assert messages == [{"message": str(number), "process_name": "a"} for number in (1, 2, 3)]
+    assert frames == b"\x88\x02\x03\xe8"
+    assert exchange(one, head.format("true").encode()).startswith(b"HTTP/1.1 400")

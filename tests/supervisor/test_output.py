@@ -201,7 +201,7 @@ def test_bytes_that_are_no_text_are_kept_and_reported_readable(supervise: Start)
     data = (one.root / ".berth/logs/a.log").read_bytes()
     assert data.startswith(b"\xff\xfeok\n")
     assert len(data) == 5 + 5000000 + 6
-    status, document = one.ask("GET", "/process/logs/a/1/0")
+    status, document = one.ask("GET", "/process/logs/a/0/1")
     assert (status, document) == (200, {"logs": ["last"]})
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -335,3 +338,62 @@ def test_the_answer_is_found_by_a_slow_reader_of_much_output(supervise: Start) -
     )
     one = supervise({"a": {"command": f"{noise}; echo the line; exec sleep 1000", "ready_log_line": "^the line$"}})
     assert one.wait(timeout=30).word == "settled"
+
+
+def test_https_is_asked_without_a_look_at_the_certificate(supervise: Start, tmp_path: Path) -> None:
+    if shutil.which("openssl") is None:
+        pytest.skip("needs openssl")
+    pem = tmp_path / "pem"
+    subprocess.run(
+        [
+            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=nobody"),
+            *("-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "cert")),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    pem.write_text((tmp_path / "key").read_text() + (tmp_path / "cert").read_text())
+    port = free_port()
+    serve = tmp_path / "serve.py"
+    serve.write_text(
+        "import http.server as h, ssl, sys\n"
+        "server = h.ThreadingHTTPServer(('127.0.0.1', int(sys.argv[1])), h.SimpleHTTPRequestHandler)\n"
+        "context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)\ncontext.load_cert_chain(sys.argv[2])\n"
+        "server.socket = context.wrap_socket(server.socket, server_side=True)\nserver.serve_forever()\n"
+    )
+    probe = http_get(port, scheme="https")
+    one = supervise(
+        {
+            "a": {"command": f"exec {sys.executable} {serve} {port} {pem}", "readiness_probe": probe},
+            "b": {
+                "command": answer(other := free_port()),
+                "readiness_probe": {**http_get(other, scheme="https"), "period_seconds": 0.3, "failure_threshold": 2},
+            },
+        }
+    )
+    assert one.wait("a", timeout=10).word == "settled"
+    assert one.wait("b", timeout=10).word == "failed"
+    assert "TLS" in one.history()
+
+
+def test_a_name_is_looked_up_without_holding_anybody_up(supervise: Start) -> None:
+    port = free_port()
+    one = supervise(
+        {
+            "a": {"command": answer(port), "readiness_probe": http_get(port, socket.gethostname())},
+            "b": {
+                "command": SLEEP,
+                "readiness_probe": {
+                    **http_get(port, "no-such-host.invalid"),
+                    "period_seconds": 0.3,
+                    "failure_threshold": 2,
+                    "timeout_seconds": 5,
+                },
+            },
+        }
+    )
+    begun = time.monotonic()
+    assert one.state("a")["name"] == "a"
+    assert time.monotonic() - begun < 1
+    assert one.wait("b", timeout=20).word == "failed"
+    assert "no-such-host.invalid" in str(one.state("b")["verdict_reason"])

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -353,3 +354,21 @@ def test_a_start_takes_no_longer_than_its_interpreter_s_few_imports(supervise: S
     said = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, text=True, check=True).stdout
     heavy = "re json socket selectors signal enum subprocess typing collections functools dataclasses logging hashlib"
     assert not set(said.split()) & set(heavy.split()), said
+
+
+def test_an_idle_supervisor_makes_no_system_call(supervise: Start, tmp_path: Path) -> None:
+    """Section 9: no wake-up when nothing is due, also right after it was asked for something."""
+    if shutil.which("strace") is None:
+        pytest.skip("needs strace")
+    one = supervise({"a": {"command": "echo x; exec sleep 1000"}, "b": {"command": "exit 0"}})
+    assert one.wait().word == "settled"
+    one.prints("a", "x")
+    time.sleep(1.3)  # the trimming's watch is armed again a second after a write
+    assert one.state("a")["status"] == "Running"
+    trace = tmp_path / "trace"
+    subprocess.run(
+        ["timeout", "7", "strace", "-f", "-o", str(trace), "-p", str(one.pid)], stderr=subprocess.DEVNULL, check=False
+    )
+    lines = trace.read_text().splitlines()
+    assert len(lines) == 1, lines
+    assert "epoll_wait" in lines[0]

@@ -467,5 +467,3 @@ def listeners() -> Iterator[Callable[[], int]]:
     finally:
         for sock in held:
             sock.close()
-
-

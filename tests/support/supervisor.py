@@ -105,9 +105,11 @@ class Supervisor:
             **popen,  # type: ignore[call-overload]
         )
         assert self.child.stdout is not None
-        said = self.child.stdout.read()
+        with self.child.stdout as stream:
+            said = stream.read()
+        if said != b"ready\n":
+            self.child.wait(10)
         assert said == b"ready\n", said.decode()
-        self.child.stdout.close()
         return self
 
     def ask(self, method: str, path: str, *, timeout: float = 10.0, body: bytes = b"") -> tuple[int, object]:

@@ -1,6 +1,6 @@
-"""The manual, made from the same parsers that parse: ``docs/reference/commands.md`` and the man page ``berth.1``.
+"""The manual, made from what the program itself goes by: pages of ``docs/reference`` and the man page ``berth.1``.
 
-``python -m berth.cli.manual`` in a source tree writes both; a test compares them with what this makes.
+``python -m berth.cli.manual`` in a source tree writes them; a test compares them with what this makes.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ VARIABLES = (
     ("BERTH_PROCESS_COMPOSE", "path of process-compose, for runtime.supervisor: process-compose"),
     ("NO_COLOR, CLICOLOR_FORCE, TERM", "whether to colour"),
 )
+
+FIELDS_BEGIN, FIELDS_END = "<!-- fields: python -m berth.cli.manual -->\n", "<!-- end of fields -->"
 
 
 class Page:
@@ -128,6 +130,41 @@ def markdown(app: App) -> str:
     return "\n".join(lines) + "\n"
 
 
+def process_keys() -> str:
+    """``docs/reference/process-keys.md``: every key of a process, from the table that the parser checks by."""
+    from berth.spec.keys import table
+
+    lines = [
+        "# Keys of a process",
+        "",
+        "Made from the table that berth checks definitions by. *works*: means what it means in process-compose",
+        "v1.122.0; *accepted, no effect*: it is so already, or only shown; *refused*: an error when the file is read,",
+        "with what to write instead. `runtime.supervisor: process-compose` passes definitions on to that program.",
+        "",
+        "| key | berth's supervisor | value | meaning |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| `{key}` | {standing} | {kind} | {_cell(meaning)} |" for key, standing, kind, meaning in table()]
+    return "\n".join(lines) + "\n"
+
+
+def with_fields(page: str) -> str:
+    """``docs/reference/berth-yaml.md`` with its table of fields made from the one that the schema is made from."""
+    from berth.spec.fields import field_rows
+
+    rows = ["| field | type | default | meaning |", "|---|---|---|---|"]
+    rows += [
+        f"| `{name}` | {_cell(kind)} | {_cell(default)} | {_cell(text)} |" for name, kind, default, text in field_rows()
+    ]
+    before, begin, rest = page.partition(FIELDS_BEGIN)
+    _, end, after = rest.partition(FIELDS_END)
+    return "".join((before, begin, "\n", "\n".join(rows), "\n", end, after))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
 def man(app: App) -> str:
     """The man page, in troff's man macros (man(7))."""
     import berth
@@ -170,9 +207,17 @@ def _troff(text: str) -> str:
 
 
 def write(root: str) -> None:
-    """Write both files below ``root``, the source tree."""
+    """Write the files below ``root``, the source tree."""
     app = App(Flags(), {})
-    for name, text in (("docs/reference/commands.md", markdown(app)), ("docs/man/berth.1", man(app))):
+    configuration = "docs/reference/berth-yaml.md"
+    with open(os.path.join(root, configuration), encoding="utf-8") as file:
+        page = file.read()
+    for name, text in (
+        (configuration, with_fields(page)),
+        ("docs/reference/commands.md", markdown(app)),
+        ("docs/reference/process-keys.md", process_keys()),
+        ("docs/man/berth.1", man(app)),
+    ):
         path = os.path.join(root, name)
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w", encoding="utf-8") as file:

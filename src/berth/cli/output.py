@@ -151,6 +151,17 @@ def is_terminal(descriptor: int) -> bool:
         return False
 
 
+def terminal_width() -> int:
+    """Columns of the terminal: COLUMNS when it is a sensible number, else what stdout says, else 80."""
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isascii() and columns.isdigit() and int(columns) > 0:
+        return int(columns)
+    try:
+        return os.get_terminal_size(STDOUT).columns or 80
+    except OSError:
+        return 80
+
+
 def encode(text: str) -> bytes:
     """Text as bytes; what was not UTF-8 when it was read is the same bytes again."""
     return text.encode("utf-8", "surrogateescape")

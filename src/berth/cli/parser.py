@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from berth.cli.output import terminal_width
 from berth.errors import BerthError
 
 TYPE_CHECKING = False
@@ -25,6 +26,13 @@ class HelpAsked(Exception):
         self.text = text
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal. Its base would import ``shutil`` to ask, a third of an interpreter start."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=max(40, terminal_width() - 2))
+
+
 class Parser(argparse.ArgumentParser):
     """One command's parser. Flags and positionals may be interleaved; abbreviations are not accepted."""
 
@@ -34,7 +42,7 @@ class Parser(argparse.ArgumentParser):
             usage=None,
             description=f"{summary[0].upper()}{summary[1:]}.\n\nexample:\n"
             + "\n".join(f"  {line}" for line in example.splitlines()),
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
             allow_abbrev=False,
             add_help=False,
         )

@@ -14,6 +14,7 @@ from berth.ops.setup.lifecycle import Held, refuse_inside_service
 from berth.ops.setup.locate import current_directory
 from berth.ops.setup.planning import runtime_environment, write_plan
 from berth.ops.setup.prepare import is_incomplete, make_data, prepare, settle, write_env_file
+from berth.ops.setup.young_index import refresh_young_index
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def new(ctx: Context, slug: str, *, base: str | None = None, used: bool = False)
         row = registered(ctx, repo, slug, held.path)
         if row is not None:
             held.row = row
+            refresh_young_index(ctx, row)
             return resume(held, base)
         create_checkout(held, repo, register(held, repo, primary, slug, base=base))
         settle(held)
@@ -191,9 +193,9 @@ def adopt_new(held: Held, repo: Repository, git_dir: str, *, setup: bool) -> Wor
         "repo": repo.path,
         "common_dir": repo.common_dir,
         "git_dir": git_dir,
-        "branch": current_branch(path, git_dir=git_dir, env=ctx.environ),
+        "branch": current_branch(git_dir, env=ctx.environ),
         "base": loaded.config.base,
-        "start_commit": head_commit(path, git_dir=git_dir, common_dir=repo.common_dir, env=ctx.environ),
+        "start_commit": head_commit(git_dir, common_dir=repo.common_dir, env=ctx.environ),
         "ownership": "adopted",
         "phase": "ready",
         "setup_complete": not setup,

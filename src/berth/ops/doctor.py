@@ -74,6 +74,7 @@ def doctor(ctx: Context, *, fix: bool = False) -> Report:
     ]
     if _configuration_path(ctx) is not None:
         checks.append(_checked("configuration", lambda: _configuration(ctx)))
+        checks += _container_checks(ctx)
     ctx.say.step("starting a supervisor in a scratch directory")
     checks.append(_checked("supervisor", lambda: _supervisor(ctx)))
     return Report(checks, repairs)
@@ -150,6 +151,27 @@ def _configuration(ctx: Context) -> str:
     return path
 
 
+def _container_checks(ctx: Context) -> list[Check]:
+    """Engine and image, where the configuration asks for a container; 10 s for both."""
+    from berth.ops.setup.configuration import load
+
+    path = _configuration_path(ctx)
+    assert path is not None
+    try:
+        runtime = load(os.path.dirname(path)).config.runtime
+    except BerthError:
+        return []  # the check of the configuration says why
+    if runtime.backend != "container":
+        return []
+    from berth.runtime.checks import engine_detail, image_detail
+
+    name, image = runtime.engine or "docker", runtime.image or ""
+    return [
+        _checked("container-engine", lambda: engine_detail(name, environ=ctx.environ)),
+        _checked("runtime-image", lambda: image_detail(name, image, environ=ctx.environ)),
+    ]
+
+
 def _supervisor(ctx: Context) -> str:
     from berth.runtime.scratch import try_supervisor
 
@@ -167,7 +189,8 @@ def repair(ctx: Context) -> list[str]:
 
 def _repair_modes(ctx: Context) -> list[str]:
     done = []
-    wanted = [(ctx.home, 0o700), *((os.path.join(ctx.home, name), 0o700) for name in DIRECTORIES)]
+    # Not ``guest``: processes of any uid in a container read it, and <home> itself is closed.
+    wanted = [(ctx.home, 0o700), *((os.path.join(ctx.home, name), 0o700) for name in DIRECTORIES if name != "guest")]
     wanted.append((os.path.join(ctx.home, "registry.db"), 0o600))
     for path, mode in wanted:
         try:
@@ -185,7 +208,7 @@ def _repair_directories(ctx: Context) -> list[str]:
     for name in DIRECTORIES:
         path = os.path.join(ctx.home, name)
         if os.path.isdir(ctx.home) and not os.path.lexists(path):
-            os.mkdir(path, 0o700)
+            os.mkdir(path, 0o755 if name == "guest" else 0o700)
             done.append(f"made {path}")
     return done
 

@@ -48,6 +48,7 @@ def done(ctx: Context, argument: str | None, *, force: bool = False) -> Done:
 
     ``force`` skips the preservation test and the check for strangers inside, nothing else.
     """
+    cwd = ctx.cwd
     seen = locate(ctx, argument)
     with Held(ctx, "done", seen.path, row=seen, words=f"berth done {seen.slug}") as held:
         if held.row.removing:
@@ -58,4 +59,7 @@ def done(ctx: Context, argument: str | None, *, force: bool = False) -> Done:
         if held.row.phase == "creating":
             return retire_creating(held)
         begin_removal(held, force=force)
-        return finish_removal(held)
+        result = finish_removal(held)
+        if cwd is not None and (cwd + "/").startswith(seen.path + "/"):
+            ctx.say.note(f"the current directory is gone; the primary checkout is {seen.repo}")
+        return result

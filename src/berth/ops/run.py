@@ -108,10 +108,13 @@ def _execute(
 
 def _execute_inside(ctx: Context, plan: PreparedPlan, argv: Sequence[str], stdout_to_stderr: bool) -> Ended:
     """Run the plan in its container; where that does not run, the operation lock is taken to start it (5.3)."""
-    from berth.runtime.inside import execute_inside, is_running
+    from berth.runtime.inside import execute_inside, warnings_if_running
 
-    if not is_running(ctx.home, plan, environ=ctx.environ):
+    warnings = warnings_if_running(ctx.home, plan, environ=ctx.environ)
+    if warnings is None:
         _start_container(ctx, plan)
+    for warning in warnings or ():
+        ctx.say.warning(warning)
     return execute_inside(plan, argv, environ=ctx.environ, stdout_to_stderr=stdout_to_stderr)
 
 

@@ -1,9 +1,5 @@
 """One workspace's container as a thing: find it, make it, start it, look into it, stop it, remove it (9.1 to 9.4).
 
-::
-
-    <home>/run/<16 hex>/ct.init    pid on this machine, start time and boot id of its process 1, after each start
-
 It holds no processes of the workspace and asks no supervisor. A container is touched only when its name and all its
 labels are ours, and is believed to be absent only by the engine that is on record.
 """
@@ -16,6 +12,7 @@ import sys
 
 from berth.errors import BerthError
 from berth.runtime import controls
+from berth.runtime.protection import INIT_FILE, lost, recorded_init
 from berth.spec import container as spec
 from berth.tools.engine import containers, images
 from berth.tools.engine.client import Engine
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
     from berth.tools.engine.containers import Container
     from berth.tools.proc import Result
 
-INIT_FILE = "ct.init"
 PREFLIGHT_SECONDS = 5.0
 START_SECONDS = 20.0
 LOG_LINES = 10
@@ -210,9 +206,10 @@ class Box:
         try:
             containers.start(self.engine, self.name)
         except BerthError:
+            self._blame_port()
             self._blame_image()
             raise
-        found = next(iter(containers.peek(self.engine, [self.name])), None)
+        found = next(iter(containers.peek(self.engine, [self.name])), None) or self.find()
         if found is None or not found.running:
             self._blame_image()
             said = "\n".join(containers.logs(self.engine, self.name, tail=LOG_LINES))
@@ -223,10 +220,16 @@ class Box:
             )
         self._note_init(found)
 
+    def _blame_port(self) -> None:
+        """Raise port_in_use when somebody else listens on a reserved port: they are not held open (15)."""
+        from berth.tools.listeners import refuse_foreign
+
+        refuse_foreign(self.row.ports, workspace_id=self.row.id)
+
     def _blame_image(self) -> None:
         """Raise image_unsuitable when the image lacks what process 1 needs: asked by a container of its own."""
         words = ["container", "run", "--rm", "--pull=never", "--network=none", "--entrypoint", "sh", self.image]
-        script = "command -v python3 >/dev/null && python3 -I -S -c 'import sys; sys.exit(sys.version_info < (3, 9))'"
+        script = "python3 -I -S -c 'import sys; sys.exit(sys.version_info < (3, 9))' || exit 1"
         result = self.engine.attempt([*words, "-c", script])
         if result.timed_out or result.code in (0, 125):  # 125: the engine itself failed
             return
@@ -255,6 +258,7 @@ class Box:
             found = result.complaint or result.text.strip() or f"exit code {result.code}"
             missing.append(f"a python3 that runs berth's guest ({found})")
         if missing:
+            self.engine.require_answer()  # an exec that failed because the engine is away says nothing of the image
             if "workspace" in said and _selinux_enforces():
                 missing.append("(SELinux enforces; berth never relabels, so label the workspace for containers)")
             raise self.unsuitable(missing)
@@ -295,19 +299,7 @@ class Box:
         pid = recorded_init(self.control_directory) if self.engine.is_local else None
         if pid is None:
             return []
-        present = mount_points(pid)
-        if not present:
-            return []
-        admin = spec.admin_name(self.row.git_dir)
-        wanted = [f"{spec.COMMON}/{name}" for name in spec.READ_ONLY_IN_COMMON]
-        inside = f"{spec.COMMON}/worktrees/{admin}"
-        wanted += [f"{spec.ROOT}/.git", *(f"{inside}/{name}" for name in ("commondir", "gitdir", "modules"))]
-        return [
-            f"{_host_name(target, self.row)} was replaced on the host, so code in the container can write it now; "
-            f"berth down {self.row.slug} and berth up {self.row.slug} protect it again"
-            for target in wanted
-            if target not in present
-        ]
+        return lost(pid, path=self.row.path, git_dir=self.row.git_dir, slug=self.row.slug)
 
     # -- ending it ----------------------------------------------------------------------------------------------
 
@@ -364,36 +356,6 @@ def make_sources(common_dir: str, git_dir: str, environ: Mapping[str, str]) -> b
     return worktree_config
 
 
-def recorded_init(control_directory: str) -> int | None:
-    """The pid of the recorded process 1, if exactly that process still lives. HOT: ``run`` asks before each exec."""
-    from berth.tools.procfs import Identity, is_alive, read
-
-    words = read(os.path.join(control_directory, INIT_FILE)).split()
-    if len(words) != 3 or not (words[0].isdigit() and words[1].isdigit()):
-        return None
-    one = Identity(int(words[0]), int(words[1]), words[2].decode("ascii", "replace"))
-    return one.pid if is_alive(one) else None
-
-
-def has_record(control_directory: str) -> bool:
-    """Whether a start was recorded that no stop of berth's has ended."""
-    return os.path.lexists(os.path.join(control_directory, INIT_FILE))
-
-
-def mount_points(pid: int) -> set[str]:
-    """The mount points of a process as it sees them (proc(5), mountinfo field 5); empty when they cannot be read."""
-    try:
-        with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            return {_unescaped(line.split(" ")[4]) for line in file}
-    except (OSError, IndexError):
-        return set()
-
-
-def _unescaped(word: str) -> str:
-    first, *rest = word.split("\\")
-    return first + "".join(chr(int(part[:3], 8)) + part[3:] for part in rest)
-
-
 def _effective_uid(pid: int) -> int | None:
     from berth.tools.procfs import read
 
@@ -401,13 +363,6 @@ def _effective_uid(pid: int) -> int | None:
         if line.startswith(b"Uid:"):
             return int(line.split()[2])
     return None
-
-
-def _host_name(target: str, row: Workspace) -> str:
-    """What lies on the host behind a path inside."""
-    if target.startswith(f"{spec.ROOT}/"):
-        return row.path + target[len(spec.ROOT) :]
-    return row.common_dir + target[len(spec.COMMON) :]
 
 
 def _selinux_enforces() -> bool:

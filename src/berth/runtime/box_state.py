@@ -13,7 +13,8 @@ from berth.errors import BerthError
 from berth.guest.core import wire
 from berth.runtime import controls
 from berth.runtime.base import Observation
-from berth.runtime.box import LOG_LINES, Box, has_record
+from berth.runtime.box import LOG_LINES, Box
+from berth.runtime.protection import has_record
 from berth.runtime.state import LOST, RUNNING, SILENT, STOPPED, UNKNOWN, Found
 from berth.spec import container as spec
 from berth.tools.control import ABSENT, ANSWERING, FOREIGN, REFUSED, Control

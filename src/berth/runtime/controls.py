@@ -11,6 +11,7 @@ import os
 import stat
 
 from berth.guest.core import wire
+from berth.tools import steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ SUPERVISOR_LOG = "supervisor.log"
 
 def control_directory(home: str, path: str) -> str:
     """The control directory of the workspace at ``path`` (canonical)."""
-    return os.path.join(home, "run", wire.sha256_hex(os.fsencode(path))[:16])
+    return wire.control_directory(home, path)
 
 
 def control_of(directory: str) -> Control:
@@ -82,6 +83,7 @@ def end_of(data: bytes) -> str:
 def clear_remains(directory: str) -> None:
     """Remove what a supervisor that is gone left: socket, pid file, end. Token and lock file stay."""
     for name in (wire.SOCKET_FILE, wire.PID_FILE, wire.EXIT_FILE):
+        steps.reach(f"before {name} is removed")
         try:
             os.unlink(os.path.join(directory, name))
         except FileNotFoundError:
@@ -95,6 +97,7 @@ def remove_directory(directory: str) -> None:
     except FileNotFoundError:
         return
     for name in names:
+        steps.reach(f"before {name} is removed")
         os.unlink(os.path.join(directory, name))
     os.rmdir(directory)
 

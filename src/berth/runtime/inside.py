@@ -22,22 +22,26 @@ if TYPE_CHECKING:
 ROOT = "/workspace"
 
 
-def is_running(home: str, plan: PreparedPlan, *, environ: Mapping[str, str]) -> bool:
-    """Whether the plan's container runs, and is ours. Raises engine_unavailable, container_mismatch."""
-    from berth.runtime.box import recorded_init
-    from berth.runtime.controls import control_directory
+def warnings_if_running(home: str, plan: PreparedPlan, *, environ: Mapping[str, str]) -> list[str] | None:
+    """None unless the plan's container runs and is ours; else a warning for each protection that has ended.
+
+    Raises engine_unavailable, container_mismatch.
+    """
+    from berth.guest.core import wire
+    from berth.runtime.protection import lost, recorded_init
 
     engine = Engine(plan.engine[0], environ=environ)
-    if engine.is_local and recorded_init(control_directory(home, plan.path)) is not None:
-        return True
+    pid = recorded_init(wire.control_directory(home, plan.path)) if engine.is_local else None
+    if pid is not None:
+        return lost(pid, path=plan.path, git_dir=plan.git_dir, slug=plan.slug)
     from berth.spec.container import LABEL_WORKSPACE
     from berth.tools.engine import containers
 
     found = containers.find(engine, container_name(plan))
     if found is None:
-        return False
+        return None
     containers.require_labels(found, {LABEL_WORKSPACE: plan.workspace_id})
-    return found.running
+    return [] if found.running else None
 
 
 def container_name(plan: PreparedPlan) -> str:

@@ -10,7 +10,7 @@ from berth.guest.core import wire
 from berth.runtime import controls, journal
 from berth.runtime.base import Stopped
 from berth.runtime.state import LOST, RUNNING, SILENT, STOPPED, UNKNOWN, Found, look
-from berth.tools import supervisor
+from berth.tools import steps, supervisor
 from berth.tools.control import Unreachable
 
 TYPE_CHECKING = False
@@ -67,8 +67,9 @@ class Native:
     def sweep(self) -> list[dict[str, Any]]:
         """End survivors and what hooks left behind; a running supervisor's processes are none."""
         found = self.require_known()
-        if found.kind == RUNNING:
-            return []
+        return [] if found.kind == RUNNING else self._sweep(found)
+
+    def _sweep(self, found: Found) -> list[dict[str, Any]]:
         if found.kind == SILENT:
             self._end_supervisor(found, patience_seconds=0.0)
         ended = self._end_marked() if found.survivors or found.kind != STOPPED else []
@@ -80,8 +81,10 @@ class Native:
         found = self.require_known()
         stopped = [process["name"] for process in found.processes if process["pid"] is not None]
         in_time = True
+        steps.reach("before the supervisor is stopped")
         if found.kind in (RUNNING, SILENT):
             in_time = self._end_supervisor(found, patience_seconds=timeout_seconds)
+        steps.reach("after the supervisor is stopped")
         terminated = self._end_marked(at_once=not in_time)
         controls.clear_remains(found.directory)
         return Stopped(was_running=found.kind == RUNNING, stopped=stopped, terminated=terminated)
@@ -137,9 +140,10 @@ class Native:
         if found.kind == RUNNING:
             self._warn_of_another_definition(launch)
         else:
-            self.sweep()
+            self._sweep(found)
             self.refuse_foreign_listeners()
             self._start(launch)
+        steps.reach("before waiting for readiness")
         self.wait(READY_SECONDS)
 
     def _warn_of_another_definition(self, launch: Launch) -> None:

@@ -11,7 +11,7 @@ import os
 import stat
 
 from berth.errors import BerthError
-from berth.tools import trees
+from berth.tools import steps, trees
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -160,6 +160,7 @@ class _Descent:
         self._fd = fd
         if _identity(os.fstat(fd)) != level.identity:
             raise BerthError(f"directories in {self._path} were moved while it was being deleted", code="path_busy")
+        steps.reach("before a directory is deleted")
         try:
             os.rmdir(gone.name, dir_fd=fd)
         except FileNotFoundError:
@@ -182,6 +183,7 @@ def _delete_files(fd: int, keep: str | None) -> list[str]:
     for name, is_directory in entries:
         if is_directory:
             continue
+        steps.reach("before a file is deleted")
         try:
             os.unlink(name, dir_fd=fd)
         except FileNotFoundError:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 
+from berth.tools import steps
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -36,6 +38,7 @@ def replace_file(path: str, content: bytes, *, mode: int, dir_fd: int | None = N
             os.fsync(fd)
         finally:
             os.close(fd)
+        steps.reach(f"before {name} is replaced")
         os.rename(draft, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
     except BaseException:
         os.unlink(draft, dir_fd=dir_fd)

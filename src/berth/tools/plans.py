@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 
 from berth import __version__
+from berth.tools import steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,6 +171,7 @@ def save(home: str, plan: PreparedPlan) -> str | None:
     try:
         with open(descriptor, "wb") as file:
             file.write("\0".join([*words, ""]).encode("utf-8", "surrogateescape"))
+        steps.reach("before the plan is replaced")
         os.rename(draft, os.path.join(directory, name))
     except BaseException:
         os.unlink(draft)
@@ -181,6 +183,7 @@ def delete(home: str, name: str | None) -> None:
     """Delete a plan by its file name; one that is gone already is fine."""
     if name is None:
         return
+    steps.reach("before the plan is deleted")
     try:
         os.unlink(os.path.join(home, "plans", name))
     except FileNotFoundError:

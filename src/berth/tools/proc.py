@@ -11,6 +11,7 @@ import errno
 import os
 
 from berth.errors import BerthError
+from berth.tools import steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -108,6 +109,8 @@ def spawn(
     """
     if observer is not None:
         observer(argv)
+    if steps.listener is not None:
+        steps.reach(f"start {_short(argv)}")
     reader, writer = os.pipe()
     limit = _tag_limit(tag)
     pid = os.fork()
@@ -132,7 +135,16 @@ def spawn(
         os.waitpid(pid, 0)
         number, in_directory = map(int, report.split())
         raise _exec_failure(argv, env, cwd if in_directory else None, number)
+    if steps.listener is not None:
+        steps.reach(f"started {_short(argv)}")
     return pid
+
+
+def _short(argv: Sequence[str]) -> str:
+    """The words of a command that name it: of git its subcommand, else the program."""
+    program = os.path.basename(argv[0])
+    known = ("worktree", "status", "update-ref", "for-each-ref", "rev-parse", "supervise", "ls-tree", "cat-file")
+    return " ".join([program, *[word for word in argv[1:] if word in known or word in ("add", "remove", "list")]])
 
 
 def _tag_limit(tag: int | None) -> tuple[int, int] | None:

@@ -10,6 +10,7 @@ import os
 import resource
 
 from . import procfs
+from .forked import RLIMIT_LOCKS, SIGNALS, become, default_signals, execute
 from .loop import READ, signal
 
 TYPE_CHECKING = False
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from .loop import Loop
-
-RLIMIT_LOCKS = 10
-_SIGNALS = sorted(set(signal.valid_signals()) - {signal.SIGKILL, signal.SIGSTOP})
 
 
 def set_tag(tag: int) -> bool:
@@ -32,14 +30,6 @@ def set_tag(tag: int) -> bool:
     return True
 
 
-def default_signals() -> None:
-    """Give every signal its default disposition, but those that the interpreter ignores for good reason."""
-    for signum in _SIGNALS:
-        if signum not in (signal.SIGPIPE, getattr(signal, "SIGXFSZ", 0)) and signal.getsignal(signum) == signal.SIG_IGN:
-            signal.signal(signum, signal.SIG_DFL)
-    signal.pthread_sigmask(signal.SIG_SETMASK, ())
-
-
 class Children:
     """Spawns and reaps. ``on_orphan(pid, status)`` hears of reaped processes that were not spawned here;
     every callable in ``after_reap`` is called once per batch of exits."""
@@ -49,7 +39,6 @@ class Children:
         self.on_orphan: Callable[[int, int], None] = lambda pid, status: None
         self.after_reap: list[Callable[[], None]] = []
         self._exits: dict[int, Callable[[int], None]] = {}
-        self._home = os.open(".", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
         self._execs: dict[int, tuple[int, Callable[[int], None] | None]] = {}
         self._sweep: set[int] = set()
         loop.on_signal(signal.SIGCHLD, self.reap)
@@ -81,53 +70,33 @@ class Children:
         when it ends.
         """
         reader, writer = os.pipe()
+        streams = stdin, stdout, stderr
         try:
-            # Blocked across the fork: a signal in the child before its dispositions are set would wake our loop.
-            mask = signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
-            try:
-                pid = os.fork()
-                if pid == 0:
-                    _become(argv, env, cwd, (stdin, stdout, stderr), terminal, tag, writer)
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+            pid = self.fork(lambda: execute(argv, env, cwd, streams, terminal, tag, writer), on_exit=on_exit)
         except OSError:
             os.close(reader)
             raise
         finally:
             os.close(writer)
-        self._exits[pid] = on_exit
         self._execs[pid] = reader, on_exec
         self.loop.watch(reader, READ, lambda events: self._executed(pid))
         if sweep_group:
             self._sweep.add(pid)
         return pid
 
-    def spawn_keeper(
-        self, argv: Sequence[str], *, stdin: int, stdout: int, tag: int | None, on_exit: Callable[[int], None]
-    ) -> int:
-        """Start a small program of our own that needs no exactness, in ``/`` and without an environment.
+    def fork(self, work: Callable[[], None], *, on_exit: Callable[[int], None]) -> int:
+        """The pid of a child that leads a session, does ``work`` and exits 0, or 127 if that raised. Raises OSError.
 
-        By posix_spawn, at a third of the price: glibc leaves its two internal signals ignored in the child. It can set
-        neither directory nor limits: for a moment this one thread's are the child's. Raises OSError.
+        Its signals have their default dispositions and none is blocked when it begins.
         """
-        before = resource.getrlimit(RLIMIT_LOCKS)
-        null = os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_RDWR, 0
+        # Blocked across the fork: a signal in the child before its dispositions are set would wake our loop.
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
         try:
-            if tag is not None:
-                resource.setrlimit(RLIMIT_LOCKS, (tag, before[1]))
-            os.chdir("/")
-            pid = os.posix_spawn(
-                argv[0],
-                list(argv),
-                {},
-                file_actions=[(os.POSIX_SPAWN_DUP2, stdin, 0), (os.POSIX_SPAWN_DUP2, stdout, 1), null],
-                setsid=True,
-                setsigmask=(),
-                setsigdef=_SIGNALS,
-            )
+            pid = os.fork()
+            if pid == 0:
+                become(work)
         finally:
-            os.fchdir(self._home)
-            resource.setrlimit(RLIMIT_LOCKS, before)
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         self._exits[pid] = on_exit
         return pid
 
@@ -139,6 +108,11 @@ class Children:
         os.close(reader)
         if on_exec is not None:
             on_exec(int(report or 0))
+
+    def disown(self, pid: int) -> None:
+        """Reap it, but tell nobody."""
+        if pid in self._exits:
+            self._exits[pid] = lambda status: None
 
     def has_exits(self) -> bool:
         """Whether a child has ended that was not reaped yet."""
@@ -180,40 +154,6 @@ class Children:
         if reaped:
             for callback in list(self.after_reap):
                 callback()
-
-
-def _become(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: str | None,
-    streams: tuple[int, int, int],
-    terminal: str | None,
-    tag: int | None,
-    report: int,
-) -> None:
-    """In the child: arrange everything and exec; never returns."""
-    try:
-        os.setsid()
-        for signum in _SIGNALS:
-            if signal.getsignal(signum) != signal.SIG_DFL:
-                signal.signal(signum, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, ())
-        for number, fd in enumerate(streams):
-            if terminal is not None and number > 0:
-                # The first terminal that the leader of a session opens becomes its controlling one.
-                fd = os.open(terminal, os.O_RDWR)
-            elif fd < 0:
-                fd = os.open(os.devnull, os.O_RDWR)
-            os.dup2(fd, number)
-        if cwd is not None:
-            os.chdir(cwd)
-        if tag is not None:
-            resource.setrlimit(RLIMIT_LOCKS, (tag, resource.getrlimit(RLIMIT_LOCKS)[1]))
-        os.execve(argv[0], list(argv), dict(env))  # noqa: S606  # no shell on purpose
-    except OSError as error:
-        os.write(report, b"%d" % (error.errno or 1))
-    finally:
-        os._exit(127)
 
 
 def exit_code(status: int) -> int:

@@ -120,6 +120,8 @@ class Loop:
             self._guarded(callback)
 
     def _wait(self) -> list[tuple[int, int]]:
+        while self._timers and self._timers[0][2].callback is None:
+            heapq.heappop(self._timers)  # cancelled: nobody is to wake up for it
         if self._soon:
             timeout: float | None = 0
         elif self._timers:

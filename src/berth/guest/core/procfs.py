@@ -87,7 +87,7 @@ def below(root: int) -> dict[int, Entry]:
     pending = [(root, 1)]
     while pending:
         pid, threads = pending.pop()
-        for child in _children_of(pid, threads):
+        for child in children_of(pid, threads):
             entry = read(child)
             if entry is not None and child not in entries:
                 entries[child] = entry
@@ -96,7 +96,8 @@ def below(root: int) -> dict[int, Entry]:
     return entries
 
 
-def _children_of(pid: int, threads: int) -> list[int]:
+def children_of(pid: int, threads: int) -> list[int]:
+    """The kernel's list of the children of ``pid``, exact for the caller itself; empty where the kernel keeps none."""
     try:
         tasks = [str(pid)] if threads == 1 else os.listdir(f"/proc/{pid}/task")
     except OSError:

@@ -9,8 +9,10 @@ sends is bounded, what it does not read is dropped with it after five seconds.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
+import stat
 
 from ..core import codec, wire
 from ..core.loop import READ, WRITE
@@ -226,15 +228,12 @@ class Server:
 
 def _listen(path: str, directory: int) -> socket.socket:
     """A listening socket named through the directory's descriptor, so that no limit on path lengths applies."""
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | getattr(socket, "SOCK_CLOEXEC", 0))
-    listener.setblocking(False)
     inside = f"/proc/self/fd/{directory}"
     if os.path.isdir(inside):
         path = f"{inside}/{wire.SOCKET_FILE}"
-    try:
-        os.unlink(wire.SOCKET_FILE, dir_fd=directory)  # stale: its owner's lock is ours
-    except FileNotFoundError:
-        pass
+    _remove_stale(path, directory)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | getattr(socket, "SOCK_CLOEXEC", 0))
+    listener.setblocking(False)
     mask = os.umask(0o177)
     try:
         listener.bind(path)
@@ -242,6 +241,24 @@ def _listen(path: str, directory: int) -> socket.socket:
         os.umask(mask)
     listener.listen(128)
     return listener
+
+
+def _remove_stale(path: str, directory: int) -> None:
+    """Remove a socket that nobody listens at; a living listener and anything but a socket stay. Raises OSError."""
+    try:
+        found = os.stat(wire.SOCKET_FILE, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISSOCK(found.st_mode):
+        raise FileExistsError(errno.EEXIST, "something that is no socket is in its place")
+    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | getattr(socket, "SOCK_CLOEXEC", 0))
+    try:
+        probe.setblocking(False)
+        if probe.connect_ex(path) != errno.ECONNREFUSED:
+            raise FileExistsError(errno.EADDRINUSE, "somebody else listens there")
+    finally:
+        probe.close()
+    os.unlink(wire.SOCKET_FILE, dir_fd=directory)
 
 
 def _equal(first: bytes, second: bytes) -> bool:

@@ -13,6 +13,9 @@ from ..core import codec, wire
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import re
+    from collections.abc import Callable
+
+    from . import tls
 
 DEFAULT_SHUTDOWN_SECONDS = 15.0
 CONDITIONS = (
@@ -105,6 +108,7 @@ class ProbeSpec:
             self.scheme = get.text("scheme", "http").lower() or "http"
             if self.scheme not in ("http", "https"):
                 raise ConfigError(f"{get.place}.scheme: must be http or https")
+            self.channel = _channels() if self.scheme == "https" else None
             path = get.text("path", "/") or "/"
             self.path = path if path.startswith("/") else "/" + path
             headers = get.table("headers")
@@ -170,6 +174,11 @@ class Definition:
     @property
     def declares_readiness(self) -> bool:
         return self.readiness is not None or self.ready_pattern is not None
+
+    def wants_restart(self, *, failed: bool, restarts: int) -> bool:
+        """Whether its policy asks for another start after ``restarts`` of them."""
+        wanted = self.policy == "always" or (self.policy == "on_failure" and failed)
+        return wanted and (not self.max_restarts or restarts < self.max_restarts)
 
     def argv(self) -> list[str]:
         """The words to execute; the first one may still have to be looked up on PATH. Raises ValueError."""
@@ -244,6 +253,13 @@ def _dependencies(table: Table) -> dict[str, str]:
             raise ConfigError(f"{table.place}.depends_on.{name}: unknown condition {condition}")
         wanted[name] = condition
     return wanted
+
+
+def _channels() -> Callable[[str], tls.Channel]:
+    """TLS costs memory, so only who asks for it pays; at load, because an upgrade may replace the files later."""
+    from . import tls
+
+    return tls.Channel
 
 
 def _pattern(text: str) -> re.Pattern[bytes]:

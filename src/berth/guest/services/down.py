@@ -11,7 +11,7 @@ import os
 from ..core import procfs
 from ..core.children import kill_all, signal_entry
 from ..core.loop import now, signal
-from . import graph
+from . import graph, requests
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Down:
         for process in self._project.processes.values():
             # At once: what waits, what already ends (for good now), and what an ended one left behind.
             if process.state not in (*graph.UP, graph.LAUNCHING):
-                process.stop(self._project.changed)
+                requests.stop(process, self._project.changed)
         self.advance()
 
     def advance(self) -> None:
@@ -69,8 +69,8 @@ class Down:
             return
         for process in list(self._project.processes.values()):
             if process.is_live and process.state != graph.TERMINATING and is_due(process):
-                process.stop(self._project.changed)
-            process.hurry(self._limit)
+                requests.stop(process, self._project.changed)
+            process.ending.hurry(self._limit)
 
     def _sweep(self) -> None:
         """Whatever is still below the supervisor, by no matter whom it was started."""

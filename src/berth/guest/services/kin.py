@@ -47,6 +47,9 @@ class Kin:
 
     def of(self, name: str) -> list[Entry]:
         """What is alive of ``name``: leader and descendants, wherever they went."""
+        if self._turn != self._loop.turn and name not in self.leaders.values() and not self._has_orphans():
+            self.is_sure = not self._children.has_exits()
+            return []
         self._look()
         return self._owned.get(name, [])
 
@@ -62,6 +65,14 @@ class Kin:
     def stale(self) -> None:
         """What was looked up in this turn no longer holds."""
         self._turn = -1
+
+    def _has_orphans(self) -> bool:
+        """Whether there is a child that is nobody's leader, keeper or command: one read instead of a look at all."""
+        own = os.getpid()
+        found = procfs.children_of(own, 1) if self._is_subreaper else ()
+        return not found or any(
+            pid not in self.leaders and pid not in self.keepers and pid not in self.commands for pid in found
+        )
 
     def _look(self) -> None:
         if self._turn == self._loop.turn:

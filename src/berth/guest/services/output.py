@@ -12,15 +12,16 @@ import errno
 import os
 import select
 
+from ..core import wire
 from ..core.loop import signal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ..core.children import Children
-    from ..core.log import Log
-    from ..core.loop import Loop
+    from ..core.loop import Timer
+    from .definition import Definition
+    from .host import Host
 
 SUCCESSOR_SECONDS = 1.0
 LAST_LINES_SECONDS = 1.0  # how long the keeper of an earlier start may take before a new start truncates
@@ -38,21 +39,19 @@ class Keeper:
 
 
 class Output:
-    """The output of one process through all its starts. ``on_end()`` is called when a pipe was read to its end;
-    ``pids`` is kept up to date with the live keepers."""
+    """The output of one process through all its starts. ``on_end()`` is called when a pipe was read to its end."""
 
-    def __init__(
-        self, name: str, path: str, *, loop: Loop, children: Children, log: Log, tag: int | None, pids: set[int]
-    ) -> None:
-        self.path = path
+    def __init__(self, definition: Definition, host: Host) -> None:
+        self.path = definition.log_location
         self.on_end: Callable[[], None] = lambda: None
-        self._name = name
-        self._loop = loop
-        self._children = children
-        self._log = log
-        self._tag = tag
-        self._pids = pids
+        self._name = definition.name
+        self._loop = host.loop
+        self._children = host.children
+        self._log = host.log
+        self._tag = host.tag(wire.KEEPER_NUMBER)
+        self._pids = host.kin.keepers
         self._keepers: list[Keeper] = []
+        self._timer: Timer | None = None
 
     @property
     def is_open(self) -> bool:
@@ -90,14 +89,21 @@ class Output:
         except OSError as error:
             self._log(f"{self.path}: {error.strerror}")
 
-    def abandon(self) -> None:
+    def give_up_soon(self) -> None:
+        """Give keepers of earlier starts a second to come to the end, then let go of them and say ``on_end``."""
+        if self._keepers and self._timer is None:
+            self._timer = self._loop.call_later(LAST_LINES_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
         """Kill the keepers and let go of their pipes; what still writes there gets SIGPIPE."""
+        self._timer = None
         for keeper in self._keepers:
             if keeper.pid:
                 os.kill(keeper.pid, signal.SIGKILL)
             os.close(keeper.source)
             keeper.source = -1
         self._keepers.clear()
+        self.on_end()
 
     def _open_log(self, flags: int = 0) -> int:
         directory = os.path.dirname(self.path)
@@ -111,8 +117,10 @@ class Output:
     def _keep(self, keeper: Keeper) -> None:
         target = self._open_log()
         try:
-            keeper.pid = self._children.spawn_keeper(
+            keeper.pid = self._children.spawn(
                 (_cat(),),
+                env={},
+                cwd="/",
                 stdin=keeper.source,
                 stdout=target,
                 tag=self._tag,
@@ -131,6 +139,9 @@ class Output:
             os.close(keeper.source)
             keeper.source = -1
             self._keepers.remove(keeper)
+            if not self._keepers and self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
             self._log.again(self._trouble)
             self.on_end()
             return

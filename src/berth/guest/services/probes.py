@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..core.loop import Loop, Timer
-    from .checks import Command, HttpCheck
+    from .checks import Command
     from .definition import ProbeSpec
+    from .httpcheck import HttpCheck
 
     Done = Callable[[bool, str], None]
     Check = Command | HttpCheck

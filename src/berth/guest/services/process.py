@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 import time
 
-from ..core import wire
-from ..core.children import exit_code, signal_entry
+from ..core.children import exit_code
 from ..core.loop import now
 from . import graph
-from .ladder import Ladder
+from .ending import Ending
 from .launch import LaunchFailed, adopt_daemon, launch, not_executed
-from .output import LAST_LINES_SECONDS, Output
-from .readiness import Readiness, command
+from .output import Output
+from .readiness import Readiness
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,18 +34,10 @@ class Process:
         self.state = graph.DISABLED if definition.disabled else graph.PENDING
         self._host = host
         self._changed = changed
-        self.output = Output(
-            self.name,
-            definition.log_location,
-            loop=host.loop,
-            children=host.children,
-            log=host.log,
-            tag=host.tag(wire.KEEPER_NUMBER),
-            pids=host.kin.keepers,
-        )
+        self.output = Output(definition, host)
         self.output.on_end = self._output_ended
         self.readiness = Readiness(definition, host, changed=self._readiness_changed, failed=self._probe_failed)
-        self._ladder: Ladder | None = None
+        self.ending = Ending(definition, host, done=self._nothing_is_left)
         self._timer: Timer | None = None  # back-off, or the launch of a daemon
         self._stopped: list[Callable[[], None]] = []
         self._leader = 0  # pid of the unreaped leader of its group
@@ -67,7 +58,7 @@ class Process:
         self.skipped_without_failure = False
         self.waiting_for = ""
         self._is_fresh = True
-        self._is_again = False
+        self.is_again = False
         self.readiness.reset()
 
     @property
@@ -84,12 +75,12 @@ class Process:
     @property
     def is_live(self) -> bool:
         """Whether something of it runs, or is being ended."""
-        return self._ladder is not None or self.state in (*graph.UP, graph.LAUNCHING, graph.TERMINATING)
+        return self.ending.is_on or self.state in (*graph.UP, graph.LAUNCHING, graph.TERMINATING)
 
     @property
     def is_clean(self) -> bool:
         """Whether nothing of an earlier start is in the way of the next."""
-        return self._ladder is None and not (self._is_fresh and self.output.is_open)
+        return not self.ending.is_on and not (self._is_fresh and self.output.is_open)
 
     def _move(self, state: str, reason: str) -> None:
         """The one place where a state changes."""
@@ -101,67 +92,27 @@ class Process:
             self.ended_at = time.time()
         self._changed()
 
-    # Requests.
+    # What requests.py asks for.
 
-    def start(self) -> None:
-        """Start it if it is not running; during a stop, start it afterwards."""
-        if self.state in graph.ENDED or self.state == graph.RESTARTING:
-            self._cancel_timer()
-            self._reset()
-            self._move(graph.PENDING, "start")
-            self._clean()
-        elif self.state == graph.TERMINATING:
-            self._is_again = True
+    def begin_again(self) -> None:
+        """An explicit start of what has ended, or waits for its restart."""
+        self._cancel_timer()
+        self._reset()
+        self._move(graph.PENDING, "start")
+        self._clean()
 
-    def restart(self, done: Callable[[], None]) -> None:
-        """Stop it if it runs, then start it; ``done`` once it has been stopped."""
-        if self.state in (*graph.UP, graph.LAUNCHING, graph.TERMINATING):
-            self.stop(done)
-            self._is_again = True
-            return
-        self.start()
-        done()
-
-    def stop(self, done: Callable[[], None]) -> None:
-        """End it for good; ``done`` once nothing of it is left. What has ended keeps its state."""
+    def wait_for_end(self, done: Callable[[], None]) -> None:
+        """``done`` once nothing of it is left, or nothing was."""
         self._stopped.append(done)
-        self._is_again = False
-        if self.state in (*graph.UP, graph.LAUNCHING):
-            self._take_down(graph.TERMINATING, graph.BY_STOP)
-        elif self.state == graph.TERMINATING:
-            self.reason = graph.BY_STOP
-        elif self.state == graph.RESTARTING and self._ladder is not None:
-            self._cancel_timer()
-            self.reason = graph.BY_STOP
-            self._move(graph.TERMINATING, graph.BY_STOP)
-        elif self.state in (graph.PENDING, graph.RESTARTING):
-            self._cancel_timer()
-            self.reason = graph.BY_STOP
-            self._move(graph.COMPLETED, graph.BY_STOP)
-            self._end_leftovers()
-        else:
-            self._end_leftovers()
 
-    def hurry(self, limit: float) -> None:
-        """What is being ended is killed at ``limit`` (monotonic) at the latest."""
-        if self._ladder is not None:
-            self._ladder.hurry(limit)
-
-    def signal(self, signum: int) -> bool:
-        """Send a signal to its group; False when it does not run."""
-        if self.state not in graph.UP:
-            return False
-        for entry in self._host.kin.of(self.name):
-            if self.pid in (entry.pid, entry.pgid):
-                signal_entry(entry, signum)
-        return True
-
-    def check(self) -> None:
-        """Children were reaped: what is being ended may be gone."""
-        if self._ladder is not None:
-            self._ladder.check()
-
-    # Starting.
+    def give_up(self) -> None:
+        """Stopped on request while it waited, for a condition or for its restart."""
+        self._cancel_timer()
+        self.reason = graph.BY_STOP
+        self._move(
+            graph.TERMINATING if self.state == graph.RESTARTING and self.ending.is_on else graph.COMPLETED, "stop"
+        )
+        self.end_leftovers()
 
     def skip(self, reason: str, *, without_failure: bool) -> None:
         """A condition can no longer hold."""
@@ -205,11 +156,12 @@ class Process:
     def _not_launched(self, failure: LaunchFailed) -> None:
         self._cancel_timer()
         self._host.kin.leaders.pop(self.pid, None)
+        self._host.children.disown(self.pid)
         self.pid, self._leader, self.exit_code, self.error = 0, 0, failure.code, str(failure)
         self.output.say(self.error)
         self.readiness.ended(output_is_open=False)
-        if self._ladder is not None:
-            self._ladder.leader_gone()
+        if self.ending.is_on:
+            self.ending.leader_gone()
         else:
             self._move(graph.ERROR, self.error)
 
@@ -222,7 +174,7 @@ class Process:
     def _launch_took_too_long(self) -> None:
         self._timer = None
         self.error = f"its command did not return within {self.definition.launch_timeout:g} s"
-        self._take_down(graph.RESTARTING if self._restart_is_due(failed=True) else graph.TERMINATING, graph.BY_EXIT)
+        self.take_down(graph.RESTARTING if self._restart_is_due(failed=True) else graph.TERMINATING, graph.BY_EXIT)
 
     def _daemon_launched(self) -> None:
         self._cancel_timer()
@@ -234,20 +186,26 @@ class Process:
             return
         self._is_up(graph.LAUNCHED)
 
+    def _was_between_forks(self) -> bool:
+        """Whether what was taken for the daemon was the middle of its double fork; then the next one is."""
+        is_early = now() - self.started < self.definition.launch_timeout
+        if self.state != graph.LAUNCHED or self.exit_code or not is_early:
+            return False
+        self.pid = adopt_daemon(self.definition, self._host, self._leader_exited)
+        return bool(self.pid)
+
     # Ending.
 
     def _leader_exited(self, status: int) -> None:
         self._host.kin.stale()
-        if self.state in graph.ENDED:
-            return  # it was never executed
         self._host.kin.leaders.pop(self.pid, None)
         self._leader = 0
         self.exit_code = exit_code(status)
-        if self._ladder is not None:
-            self._ladder.leader_gone()
+        if self.ending.is_on:
+            self.ending.leader_gone()
         elif self.state == graph.LAUNCHING and self.exit_code == 0:
             self._daemon_launched()
-        else:
+        elif not self._was_between_forks():
             self._cancel_timer()
             self._ended_by_itself()
 
@@ -258,13 +216,10 @@ class Process:
         if self._restart_is_due(failed=self.failed):
             self._move(graph.RESTARTING, self._how_it_ended)
             self._back_off()
-            self._end_leftovers()
+            self.end_leftovers()
         else:
             self._move(graph.COMPLETED, self._how_it_ended)
-            left = self._host.kin.of(self.name)
-            if left:
-                pids = " ".join(str(entry.pid) for entry in left)
-                self._host.log(f"{self.name}: what it left running ends with its stop or start, or with down: {pids}")
+            self.ending.report_leftovers()
 
     @property
     def _how_it_ended(self) -> str:
@@ -273,77 +228,36 @@ class Process:
     def _probe_failed(self, reason: str) -> None:
         if self.state in graph.UP:
             state = graph.RESTARTING if self._restart_is_due(failed=True) else graph.TERMINATING
-            self._take_down(state, reason)
+            self.take_down(state, reason)
 
-    def _take_down(self, state: str, reason: str) -> None:
+    def take_down(self, state: str, reason: str) -> None:
         """Begin the ladder for what runs; ``state`` is what it is in meanwhile."""
         self.reason = reason
         self._cancel_timer()
         self.readiness.down()
         self._move(state, f"{reason}: {self.readiness.complaint}" if reason in graph.PROBES else reason)
-        ladder = self._climb(self._leader)
-        text = self.definition.shutdown_command
-        if not text:
-            ladder.send()
-            return
-        try:
-            self._shut_down(ladder, text)
-        except OSError as error:
-            self._host.log(f"{self.name}: shutdown.command could not be run: {error.strerror}")
-            ladder.send()
+        self.ending.begin(self._leader)
 
-    def _shut_down(self, ladder: Ladder, text: str) -> None:
-        def done(passed: bool, complaint: str) -> None:
-            if not passed:
-                self._host.log(f"{self.name}: shutdown.command: {complaint}")
-            ladder.release()
-
-        command(self.definition, self._host, text, cwd=None, timeout=self.definition.shutdown_timeout, done=done)
-        ladder.hold()
-
-    def _climb(self, leader: int) -> Ladder:
-        ladder = self._ladder = Ladder(
-            self.name,
-            leader=leader,
-            signum=self.definition.shutdown_signal,
-            parent_only=self.definition.parent_only,
-            timeout=self.definition.shutdown_timeout,
-            host=self._host,
-            done=self._ladder_done,
-        )
-        return ladder
-
-    def _end_leftovers(self) -> None:
+    def end_leftovers(self) -> None:
         """End what earlier starts left behind, then answer who waits for that."""
-        if self._ladder is not None:
-            return
-        if self._has_run and (self._host.kin.of(self.name) or not self._host.kin.is_sure):
-            self._climb(0).send()
-        else:
-            self._host.kin.forget(self.name)
+        if not (self._has_run and self.ending.end_leftovers()):
             self._answer()
 
     def _clean(self) -> None:
         """Before an explicit start: one copy, and no old line in the new log."""
-        self._end_leftovers()
-        if self._ladder is None and self._is_fresh and self.output.is_open:
-            self._timer = self._host.loop.call_later(LAST_LINES_SECONDS, self._abandon_output)
+        self.end_leftovers()
+        if not self.ending.is_on and self._is_fresh:
+            self.output.give_up_soon()
 
-    def _abandon_output(self) -> None:
-        self._timer = None
-        self.output.abandon()
-        self._changed()
-
-    def _ladder_done(self) -> None:
-        self._ladder = None
+    def _nothing_is_left(self) -> None:
         self.pid = 0
         if self.state == graph.TERMINATING:
             self.readiness.ended(output_is_open=self.output.is_open)
             self._move(graph.COMPLETED, f"{self.reason}, {self._how_it_ended}")
-            is_again, self._is_again = self._is_again, False
+            is_again, self.is_again = self.is_again, False
             self._answer()
             if is_again:
-                self.start()
+                self.begin_again()
             return
         if self.state == graph.RESTARTING and self._timer is None:
             self.readiness.ended(output_is_open=self.output.is_open)
@@ -358,12 +272,8 @@ class Process:
         for done in waiting:
             done()
 
-    # Restarting by policy.
-
     def _restart_is_due(self, *, failed: bool) -> bool:
-        definition = self.definition
-        wanted = definition.policy == "always" or (definition.policy == "on_failure" and failed)
-        return wanted and (not definition.max_restarts or self.restarts < definition.max_restarts)
+        return self.definition.wants_restart(failed=failed, restarts=self.restarts)
 
     def _back_off(self) -> None:
         self._timer = self._host.loop.call_later(self.definition.backoff, self._restart)
@@ -377,8 +287,6 @@ class Process:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-
-    # News.
 
     def _readiness_changed(self) -> None:
         if self.state in graph.UP:

@@ -158,6 +158,6 @@ class Project:
 
     def _check_ladders(self) -> None:
         for process in self.processes.values():
-            process.check()
+            process.ending.check()
         if self._down is not None:
             self._down.advance()

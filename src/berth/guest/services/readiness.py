@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 
 from . import graph
-from .checks import Command, HttpCheck
+from .checks import Command
 from .growth import LineSearch
 from .host import environment_of
+from .httpcheck import HttpCheck
 from .probes import Probe
 
 TYPE_CHECKING = False
@@ -139,7 +140,8 @@ class Readiness:
 
         def check(done: Callable[[bool, str], None]) -> Command | HttpCheck:
             if spec.command is None:
-                return HttpCheck(spec, done=done, loop=self._host.loop)
+                host = self._host
+                return HttpCheck(spec, done=done, loop=host.loop, children=host.children, pids=host.kin.commands)
             return command(
                 self._definition, self._host, spec.command, cwd=spec.working_dir, timeout=spec.timeout, done=done
             )

@@ -7,7 +7,7 @@ import time
 
 from ..core import codec
 from ..core.loop import now
-from . import graph
+from . import graph, requests, websocket
 from .project import Waiter
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 VERSION = "v1.122.0"  # of the interface; its clients show it
 LONGEST_WAIT_SECONDS = 86400.0
-LARGEST_LOG_ANSWER = 16 << 20
+LARGEST_LOG_ANSWER = 2 << 20  # of a log's end; process-compose keeps 1,000 lines
 
 
 class Routes:
@@ -38,6 +38,7 @@ class Routes:
             ("GET", "processes"): self._processes,
             ("GET", "process", None): self._process,
             ("GET", "process", "logs", None, None, None): self._logs,
+            ("GET", "process", "logs", "ws"): self._stream_logs,
             ("PATCH", "process", "stop", None): self._stop,
             ("PATCH", "processes", "stop"): self._stop_several,
             ("POST", "process", "start", None): self._start,
@@ -110,14 +111,29 @@ class Routes:
         except ValueError:
             request.answer({"error": "offset and limit must be numbers"}, 400)
             return
-        lines = last_lines(process.definition.log_location)
-        first = max(0, len(lines) - max(0, from_end))
-        request.answer({"logs": lines[first : first + wanted] if wanted > 0 else lines[first:]})
+        request.answer({"logs": last_lines(process.definition.log_location, max(0, from_end), max(0, wanted))})
+
+    def _stream_logs(self, request: Request) -> None:
+        """The last ``offset`` lines of each named process, one message a line."""
+        key = request.headers.get("sec-websocket-key", "")
+        names = [name for name in request.query.get("name", "").split(",") if name]
+        offset = request.query.get("offset", "")
+        if not key or not offset.isdigit():
+            request.answer({"error": "must be a WebSocket handshake with a numeric offset"}, 400)
+        elif request.query.get("follow") == "true":
+            request.answer({"error": "logs are not followed here; use: berth logs -f"}, 400)
+        elif all(self._find(request, name) is not None for name in names):
+            frames = [websocket.handshake(key)]
+            for name in names:
+                lines = last_lines(self._project.processes[name].definition.log_location, 0, int(offset))
+                messages = ({"message": line, "process_name": name} for line in lines)
+                frames.extend(websocket.text(codec.dumps(message)) for message in messages)
+            request.answer_raw(b"".join((*frames, websocket.close())))
 
     def _stop(self, request: Request, name: str) -> None:
         process = self._find(request, name)
         if process is not None:
-            process.stop(lambda: request.answer({"name": name}))
+            requests.stop(process, lambda: request.answer({"name": name}))
 
     def _stop_several(self, request: Request) -> None:
         try:
@@ -145,18 +161,18 @@ class Routes:
             self._stop_one(name, done)
 
     def _stop_one(self, name: str, done: Callable[[str], None]) -> None:
-        self._project.processes[name].stop(lambda: done(name))
+        requests.stop(self._project.processes[name], lambda: done(name))
 
     def _start(self, request: Request, name: str) -> None:
         process = self._find(request, name)
         if process is not None:
-            process.start()
+            requests.start(process)
             request.answer({"name": name})
 
     def _restart(self, request: Request, name: str) -> None:
         process = self._find(request, name)
         if process is not None:
-            process.restart(lambda: request.answer({"name": name}))
+            requests.restart(process, lambda: request.answer({"name": name}))
 
     def _signal(self, request: Request, name: str, number: str) -> None:
         process = self._find(request, name)
@@ -164,7 +180,7 @@ class Routes:
             return
         if not number.isdigit() or int(number) > 31:
             request.answer({"error": f"invalid signal: {number}; must be between 0 and 31"}, 400)
-        elif process.signal(int(number)):
+        elif requests.send(process, self._project.host, int(number)):
             request.answer({"name": name})
         else:
             request.answer({"error": f"process {name} is not running"}, 400)
@@ -239,22 +255,25 @@ def state(process: Process) -> dict[str, object]:
     return document
 
 
-def last_lines(path: str) -> list[str]:
-    """The lines of a log, at most its last LARGEST_LOG_ANSWER bytes of them; bytes that are not UTF-8 become U+FFFD."""
+def last_lines(path: str, skipped: int, count: int) -> list[str]:
+    """``count`` lines (0: all) of a log's last LARGEST_LOG_ANSWER bytes, those before its last ``skipped`` lines.
+
+    Bytes that are not UTF-8 become U+FFFD.
+    """
     try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            start = max(0, size - LARGEST_LOG_ANSWER)
+        with open(path, "rb", buffering=0) as file:
+            start = max(0, os.fstat(file.fileno()).st_size - LARGEST_LOG_ANSWER)
             file.seek(start)
-            data = file.read(LARGEST_LOG_ANSWER).lstrip(b"\0")
+            data = file.read(LARGEST_LOG_ANSWER)
     except OSError:
         return []
-    lines = data.split(b"\n")
+    lines = data.lstrip(b"\0").split(b"\n")
     if start:
         del lines[0]
     if lines and not lines[-1]:
         del lines[-1]
-    return [line.decode("utf-8", "replace") for line in lines]
+    end = max(0, len(lines) - skipped)
+    return [line.decode("utf-8", "replace") for line in lines[max(0, end - count) if count else 0 : end]]
 
 
 def _memory(pid: int) -> int:

@@ -106,9 +106,9 @@ def take_back(held: Held) -> Done:
     """Undo a creation that has no marker yet: admin entry, a branch it made that has not moved, a checkout that holds
     only files equal to the commit's. Anything else is somebody's work. Raises dirty.
     """
+    from berth.tools.deletion import delete_tree
     from berth.tools.git import completion
     from berth.tools.git.refs import HEADS, delete_branch, read_refs
-    from berth.tools.deletion import delete_tree
 
     row, env = held.row, held.ctx.environ
     repo = repository_of(held)

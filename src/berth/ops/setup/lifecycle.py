@@ -8,7 +8,8 @@ from __future__ import annotations
 from berth.errors import BerthError, Interrupted
 from berth.ops.setup.leases import locks_directory, valid_lease
 from berth.ops.setup.locate import canonical, relocate
-from berth.tools import locks
+from berth.ops.setup.young_index import refresh_young_index
+from berth.tools import locks, steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,9 +79,11 @@ class Held:
             say=self.ctx.say.waiting,
             limit=0.0 if self.ctx.no_wait else self._limit(inside_run),
         )
+        steps.reach("the workspace is locked")
         try:
             if self._seen is not None:
                 self._row = relocate(self.ctx, self._seen)
+                refresh_young_index(self.ctx, self._row)
         except BaseException:
             self._lock.release()
             raise

@@ -49,6 +49,8 @@ def _containers(ctx: Context, found: Collector) -> None:
     listed, warnings = orphans(ctx.home, {row.id for row in rows}, environ=ctx.environ, used=used)
     found.warnings += warnings
     for orphan in listed:
+        if ctx.registry.by_id(orphan.workspace_id) is not None:
+            continue  # registered since the rows were read: its row comes before its container
         if not found.dry_run:
             remove_orphan(orphan)
         reason = f"no workspace has id {orphan.workspace_id}"

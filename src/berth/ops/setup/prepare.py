@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from berth.ops.setup.configuration import usable
-from berth.ops.setup.identity import MARKER, METADATA, check_identity
+from berth.ops.setup.identity import METADATA, check_identity
 from berth.ops.setup.planning import drop_plan, runtime_environment, write_plan
 
 TYPE_CHECKING = False
@@ -72,7 +72,6 @@ def prepare(held: Held, loaded: Loaded, *, replace_includes: bool = False) -> No
         runtime.hook(script, kind="setup", env=env, timeout_seconds=config.hooks.timeout_seconds)
     remember_warnings(held, warnings)
     held.update(phase="ready", setup_complete=True, last_error=None)
-    refresh_young_index(ctx, held.row)
     write_plan(ctx, held.row, loaded)
 
 
@@ -104,8 +103,9 @@ def clear_data(row: Workspace) -> None:
 
 def bring_files(ctx: Context, row: Workspace, config: Config, *, replace: bool) -> None:
     """``.worktreeinclude`` and ``copy_dirs`` of the primary checkout (7.6)."""
-    from berth.tools.copies import copy_into, read_includes
+    from berth.tools.copies import copy_into
     from berth.tools.git.repository import repository
+    from berth.tools.includes import read_includes
 
     wanted = [*read_includes(os.path.join(row.repo, ".worktreeinclude")), *config.copy_dirs]
     if not wanted:
@@ -139,12 +139,3 @@ def write_env_file(ctx: Context, row: Workspace, config: Config, env: dict[str, 
     write_block(row.path, config.env_file, env)
     if not ignores(row.path, config.env_file, env=ctx.environ):
         ctx.say.warning(f"git does not ignore {config.env_file}: the workspace will be dirty")
-
-
-def refresh_young_index(ctx: Context, row: Workspace) -> None:
-    """Refresh the index once, when it is no longer as young as the checkout (7.2 step 9)."""
-    from berth.tools.git.creation import refresh_index, refresh_is_due
-
-    marker = os.path.join(row.path, METADATA, MARKER)
-    if refresh_is_due(row.git_dir, marker=marker, now=ctx.now()):
-        refresh_index(row.path, env=ctx.environ)

@@ -8,15 +8,17 @@ from berth.errors import BerthError
 from berth.ops.setup.identity import MARKER, METADATA, check_identity
 from berth.ops.setup.planning import drop_plan, runtime_environment
 from berth.ops.setup.stopping import stop_all
+from berth.tools import steps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from berth.ops.setup.lifecycle import Held
     from berth.registry import Workspace
     from berth.runtime.base import Runtime
+    from berth.runtime.box import Box
     from berth.spec.config import Config
     from berth.tools.git.preservation import Work
 
@@ -43,7 +45,7 @@ class Done:
         self.path = row.path
         self.ownership = row.ownership
         self.checkout_removed = False
-        self.branch: str | None = row.removal_branch
+        self.branch: str | None = row.removal_branch or row.branch
         self.branch_commit: str | None = row.removal_head
         self.branch_deleted = False
         self.branches_kept: list[str] = []
@@ -90,7 +92,7 @@ def refuse_loss(held: Held, *, force: bool) -> None:
     reason = lock_reason(row.git_dir)
     if reason is not None:
         raise locked_error(row.path, reason)
-    branch = current_branch(row.path, git_dir=row.git_dir, env=env)
+    branch = current_branch(row.git_dir, env=env)
     if branch == own_branch(row):
         for entry in worktrees(row.common_dir, env=env):
             if entry.branch == f"refs/heads/{branch}" and entry.path != row.path:
@@ -136,16 +138,39 @@ def refuse_processes_inside(row: Workspace) -> None:
 
 
 def refuse_foreign_files(held: Held) -> None:
-    """Files of another uid could not be deleted by berth (10.3 step 5)."""
+    """Files of another uid could not be deleted by berth; where a container made them, one must be able to (10.3)."""
+    from berth.runtime.select import backend_of
     from berth.tools.trees import foreign_files
 
     found = foreign_files(held.row.path)
-    if found:
+    if found and backend_of(held.row) == "container":
+        from berth.runtime.foreign import require_remover
+
+        require_remover(_box(held))
+    elif found:
         raise BerthError(
             f"files in {held.row.path} belong to another user: {', '.join(found)}",
             code="foreign_files",
             hint="change their owner back (chown), then berth done again",
         )
+
+
+def _box(held: Held) -> Box:
+    from berth.runtime.box import Box
+
+    return Box(held.ctx.home, held.row, environ=held.ctx.environ)
+
+
+def remove_foreign_files(held: Held) -> None:
+    """Step 2 of 10.4: what other uids left is deleted by a container of the same image."""
+    from berth.runtime.select import backend_of
+    from berth.tools.trees import foreign_files
+
+    if backend_of(held.row) == "container" and foreign_files(held.row.path, limit=1):
+        from berth.runtime.foreign import remove_foreign
+
+        held.ctx.say.step("removing files of other users")
+        remove_foreign(_box(held))
 
 
 def tear_down(held: Held, runtime: Runtime) -> None:
@@ -181,12 +206,12 @@ def record_intent(held: Held) -> None:
     from berth.tools.git.checkout import current_branch, head_commit
 
     row, env = held.row, held.ctx.environ
-    branch = current_branch(row.path, git_dir=row.git_dir, env=env)
+    branch = current_branch(row.git_dir, env=env)
     facts = os.lstat(row.path)
     drop_plan(held.ctx, row)
     held.update(
         phase="removing",
-        removal_head=head_commit(row.path, git_dir=row.git_dir, common_dir=row.common_dir, env=env),
+        removal_head=head_commit(row.git_dir, common_dir=row.common_dir, env=env),
         removal_branch=branch if branch == own_branch(row) else None,
         removal_dir=f"{facts.st_dev}:{facts.st_ino}",
         branch=branch,
@@ -212,8 +237,8 @@ def record_missing(held: Held, *, force: bool) -> None:
         )
     head = branch = None
     if os.path.isdir(row.git_dir):
-        head = head_commit(row.path, git_dir=row.git_dir, common_dir=row.common_dir, env=env)
-        branch = current_branch(row.path, git_dir=row.git_dir, env=env)
+        head = head_commit(row.git_dir, common_dir=row.common_dir, env=env)
+        branch = current_branch(row.git_dir, env=env)
     own = branch == own_branch(row)
     kept = own and head is not None and _is_kept(row, head, branch, env)
     stop_all(held.ctx, row)
@@ -241,21 +266,30 @@ def finish_removal(held: Held) -> Done:
     result = Done(row)
     ctx.say.step("removing the checkout")
     stop_all(ctx, row)
-    moved = move_away(row)
+    moved = move_away(row, env=env, clear=lambda: remove_foreign_files(held))
     drop_admin_entry(row.common_dir, row.path, git_dir=row.git_dir, env=env)
     if row.removal_branch is not None and row.removal_head is not None:
         delete_workspace_branch(row.common_dir, row.removal_branch, expected=row.removal_head, env=env)
         result.branch_deleted = True
-    elif row.branch is not None:
-        result.branches_kept.append(row.branch)
+    else:
+        result.branches_kept += _branches_that_stay(row, env)
     delete_moved(row, moved)
-    result.checkout_removed = True
+    result.checkout_removed = row.removal_dir is not None  # a checkout that was missing already is not our deed
     forget_record(held)
     return result
 
 
-def move_away(row: Workspace) -> str:
-    """Step 3: rename the checkout out of the way, if it is still at its path; returns where it then is."""
+def _branches_that_stay(row: Workspace, env: Mapping[str, str]) -> list[str]:
+    """The branch that was current and the workspace's own, as far as they exist, each once."""
+    from berth.tools.git.refs import HEADS, read_refs
+
+    names = list(dict.fromkeys(name for name in (row.branch, own_branch(row)) if name is not None))
+    known = read_refs(row.common_dir, [HEADS + name for name in names], env=env)
+    return [name for name in names if HEADS + name in known]
+
+
+def move_away(row: Workspace, *, env: Mapping[str, str], clear: Callable[[], None]) -> str:
+    """Steps 1 to 3: prove that it is the recorded checkout, ``clear`` it, rename it; returns where it then is."""
     moved = os.path.join(os.path.dirname(row.path), MOVED_PREFIX + row.id)
     if not os.path.lexists(row.path):
         return moved
@@ -265,7 +299,9 @@ def move_away(row: Workspace) -> str:
             code="identity_mismatch",
             hint="move what is there away, then berth done",
         )
-    check_unmoved(row)
+    check_unmoved(row, env=env)
+    clear()
+    steps.reach("before the checkout is moved")
     try:
         os.rename(row.path, moved)
     except OSError as error:
@@ -274,10 +310,11 @@ def move_away(row: Workspace) -> str:
             code="path_busy",
             hint="end what keeps it busy (a mount, a container), then berth done",
         ) from error
+    steps.reach("after the checkout is moved")
     return moved
 
 
-def check_unmoved(row: Workspace) -> None:
+def check_unmoved(row: Workspace, *, env: Mapping[str, str]) -> None:
     """Step 1: the checkout still at its path is the recorded one, unlocked, and its HEAD has not moved."""
     from berth.tools.git.checkout import head_commit
     from berth.tools.git.worktrees import lock_reason, locked_error
@@ -286,7 +323,7 @@ def check_unmoved(row: Workspace) -> None:
     reason = lock_reason(row.git_dir)
     if reason is not None:
         raise locked_error(row.path, reason)
-    head = head_commit(row.path, git_dir=row.git_dir, common_dir=row.common_dir, env={})
+    head = head_commit(row.git_dir, common_dir=row.common_dir, env=env)
     if head != row.removal_head:
         raise BerthError(
             f"HEAD of {row.path} is {head}, and was {row.removal_head} when its removal was begun",

@@ -174,9 +174,9 @@ class Engine:
             self._facts = self._ask_facts()
         return self._facts
 
-    def require_answer(self) -> None:
-        """Raise engine_unavailable unless the engine answers now."""
-        self._facts = self._ask_facts()
+    def require_answer(self, *, timeout: float = CALL_SECONDS) -> None:
+        """Raise engine_unavailable unless the engine answers now, within ``timeout`` seconds."""
+        self._facts = self._ask_facts(timeout)
 
     def require_identity(self, recorded: str | None) -> None:
         """Raise engine_mismatch unless this engine is the ``recorded`` one; None was never recorded and passes."""
@@ -188,10 +188,10 @@ class Engine:
                 hint="select the recorded engine (DOCKER_HOST, DOCKER_CONTEXT, CONTAINER_HOST, or the user)",
             )
 
-    def _ask_facts(self) -> Facts:
+    def _ask_facts(self, timeout: float = CALL_SECONDS) -> Facts:
         import json
 
-        result = self.call(["info", "--format", "{{json .}}"])
+        result = self.call(["info", "--format", "{{json .}}"], timeout=timeout)
         try:
             answer = json.loads(result.stdout)
             return _docker_facts(answer) if self.name == "docker" else _podman_facts(answer)

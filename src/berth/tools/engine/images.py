@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from berth.errors import BerthError
+from berth.tools.engine.client import CALL_SECONDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,11 +23,11 @@ def image_id(engine: Engine, image: str) -> str | None:
     return None
 
 
-def require_linux_image(engine: Engine, image: str) -> None:
+def require_linux_image(engine: Engine, image: str, *, timeout: float = CALL_SECONDS) -> None:
     """Raise image_missing or image_unsuitable unless ``image`` is there and of Linux."""
-    result = engine.attempt(["image", "inspect", "--format", "{{.Os}}", image])
+    result = engine.attempt(["image", "inspect", "--format", "{{.Os}}", image], timeout=timeout)
     if result.timed_out or result.code != 0:
-        engine.require_answer()
+        engine.require_answer(timeout=timeout)
         raise BerthError(f"{engine.name} has no image {image}", code="image_missing", hint=MISSING_HINT)
     if result.text.strip() != "linux":
         raise BerthError(

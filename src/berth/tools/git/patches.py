@@ -63,10 +63,6 @@ class History:
         """The id of the commit's tree. Raises BerthError git_failed."""
         return self._ask(["rev-parse", "--verify", "--end-of-options", commit + "^{tree}"]).decode().strip()
 
-    def commits(self, *limits: str) -> list[str]:
-        """``git rev-list``, newest first. Raises BerthError git_failed."""
-        return self._ask(["rev-list", *limits]).decode().split()
-
     def unmatched(self, tip: str, head: str) -> tuple[list[str], list[str]]:
         """(commits of ``head`` that ``tip`` lacks, those whose change ``tip`` has), as ``git cherry`` marks them.
 
@@ -111,7 +107,7 @@ class History:
         whole = self._difference(merge_base, head)
         if not whole:
             return False
-        candidates = self._changes_of(self.commits("--no-merges", f"{merge_base}..{tip}"))
+        candidates = self._changes_of(self._touching(whole, f"{merge_base}..{tip}"))
         binary = self._binary_paths(merge_base, head)
         same = [commit for commit, changes in candidates.items() if _alike(whole, changes, binary)]
         if not same:
@@ -119,6 +115,18 @@ class History:
         wanted = self._patch_ids(self._ask([*_PATCH, merge_base, head]))
         patches = self._ask([*_PATCH, "--root", "--stdin"], stdin="".join(f"{commit}\n" for commit in same).encode())
         return bool(wanted and wanted & self._patch_ids(patches))
+
+    def _touching(self, whole: Changes, revisions: str) -> list[str]:
+        """The commits in ``revisions`` that change one path of ``whole``: a long history is not compared in full.
+
+        Not by the path of a submodule, which may be configured to be ignored.
+        """
+        paths = [path for path, (old_mode, new_mode, _, _) in whole.items() if b"160000" not in (old_mode, new_mode)]
+        limit = ["--", command.decoded(max(paths, key=len))] if paths else []
+        told = self._ask(
+            ["rev-list", "--no-merges", "--full-history", revisions, *limit], variables={"GIT_LITERAL_PATHSPECS": "1"}
+        )
+        return told.decode().split()
 
     def _binary_paths(self, old: str, new: str) -> set[bytes]:
         told = self._ask(["diff-tree", "-r", "-z", "--numstat", "--no-renames", "--no-textconv", old, new])
