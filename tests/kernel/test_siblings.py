@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from berth.guest.sandbox import sockets
 from support.jail import document_of, inside, manifest, needs_kernel, note
 from support.world import PYTHON, Process, Row, World, run_rows, without
 
@@ -31,7 +32,8 @@ class Siblings:
 
     def __init__(self, *, b_becomes: Any = None) -> None:
         self.world = World(document_of(A, B, C))
-        make_sockets(self.world)
+        sockets.make_directories(self.world.document)
+        self.listeners = sockets.listen_all(self.world.document)
         self.b = self.world.start("b", PYTHON, "-I", "-S", "-c", STAY, become=b_becomes)
         self.b.await_ready()
         self.same_uid = stay_as(10000)
@@ -54,38 +56,6 @@ def stay_as(uid: int) -> int:
     os.close(write_end)
     assert os.read(read_end, 1) == b"r"
     return pid
-
-
-def make_sockets(world: World) -> None:
-    """The layout of sandboxes.md 5.3 for RPC and peer sockets; a may call c, nobody may call b."""
-    for app in world.document.apps:
-        base = f"/run/berth/{app.name}"
-        os.mkdir(base)
-        os.mkdir(f"{base}/peers")
-        for path in (base, f"{base}/peers"):
-            os.chmod(path, 0o711)
-            os.chown(path, 0, app.uid)
-        listen(f"{base}/rpc.sock", 0o600, app.uid, app.uid)
-        for other in world.document.apps:
-            place = f"{base}/peers/{other.name}"
-            os.mkdir(place)
-            granted = other.name in app.callers
-            os.chmod(place, 0o710 if granted else 0o700)
-            os.chown(place, 0, other.uid if granted else 0)
-            if granted:
-                listen(f"{place}/rpc.sock", 0o660, app.uid, other.uid)
-
-
-LISTENING: list[socket.socket] = []
-
-
-def listen(path: str, mode: int, uid: int, gid: int) -> None:
-    sock = socket.socket(socket.AF_UNIX)
-    sock.bind(path)
-    os.chmod(path, mode)
-    os.chown(path, uid, gid)
-    sock.listen(64)
-    LISTENING.append(sock)
 
 
 def rows_for(siblings: Siblings) -> list[Row]:
