@@ -265,7 +265,9 @@ def test_env_file_invalid(berth: Berth, repo: Path) -> None:
 
 
 def test_process_failed_names_process_code_and_last_lines(berth: Berth, repo: Path) -> None:
-    reconfigure(repo, SLEEPER.replace("exec sleep 1000", "echo last words; exit 9"))
+    # Without a probe it counts as started the moment it runs; with one its end before that is a failure (8.4).
+    failing = "'echo last words; exit 9', readiness_probe: {exec: {command: 'false'}}"
+    reconfigure(repo, SLEEPER.replace("exec sleep 1000", failing))
     error = berth.fails("process_failed", "new", "a", "--up")
     assert "web" in error["message"]
     assert "9" in error["message"]

@@ -535,3 +535,28 @@ def test_a_first_lifecycle_command_after_a_second_refreshes_the_index_once(berth
     assert refreshed > written
     berth.ok("down", "a")
     assert index.stat().st_mtime_ns == refreshed
+
+
+def test_every_branch_but_the_current_own_one_stays_and_is_named(berth: Berth, repo: Path, config: bytes) -> None:
+    berth.ok("new", "a")
+    git(berth.path("a"), "switch", "-q", "-c", "other")
+    result = berth.doc("done", "a")
+    assert (result["branch"], result["branch_deleted"]) == ("other", False)
+    assert result["branches_kept"] == ["other", "berth/a"]
+    berth.ok("new", "a")
+    git(berth.path("a"), "switch", "-q", "--detach")
+    result = berth.doc("done", "a")
+    assert (result["branch"], result["branches_kept"]) == (None, ["berth/a"])
+    berth.ok("new", "a")
+    result = berth.doc("done", "a")
+    assert (result["branch_deleted"], result["branches_kept"]) == (True, [])
+
+
+def test_a_missing_checkout_is_not_said_to_be_removed_and_its_unkept_branch_stays(berth: Berth, repo: Path) -> None:
+    berth.ok("new", "a")
+    commit(berth.path("a"), {"b.txt": "b"})
+    shutil.rmtree(berth.path("a"))
+    result = berth.doc("done", "a", "--force")
+    assert (result["checkout_removed"], result["branch_deleted"]) == (False, False)
+    assert result["branches_kept"] == ["berth/a"]
+    assert len(git(repo, "worktree", "list").splitlines()) == 1

@@ -168,10 +168,9 @@ def test_head_is_read_in_every_state(repo: Path) -> None:
     first = git(repo, "rev-parse", "HEAD")
 
     def told() -> tuple[str | None, str | None]:
-        where = str(made.path)
         return (
-            checkout.current_branch(where, git_dir=made.git_dir, env=env_of()),
-            checkout.head_commit(where, git_dir=made.git_dir, common_dir=made.common_dir, env=env_of()),
+            checkout.current_branch(made.git_dir, env=env_of()),
+            checkout.head_commit(made.git_dir, common_dir=made.common_dir, env=env_of()),
         )
 
     assert told() == ("berth/a", first)
@@ -183,6 +182,26 @@ def test_head_is_read_in_every_state(repo: Path) -> None:
     assert told() == ("功能/é", first)
     git(made.path, "checkout", "-q", "--orphan", "unborn")
     assert told() == ("unborn", None)
+
+
+@pytest.mark.parametrize("damage", ["empty file", "missing commit"])
+def test_damage_is_not_taken_for_a_branch_without_commits(repo: Path, damage: str) -> None:
+    from berth.tools.git import preservation
+
+    made = new(repo)
+    loose = repo / ".git/refs/heads/berth/a"
+    loose.write_text("" if damage == "empty file" else "1" * 40 + "\n")
+
+    def answer() -> bool:
+        head = checkout.head_commit(made.git_dir, common_dir=made.common_dir, env=env_of())
+        work = preservation.Work(
+            head, branch="berth/a", base="main", start_commit=made.start.start_commit, doomed="berth/a"
+        )
+        return preservation.is_preserved(made.common_dir, work, env=env_of())
+
+    with pytest.raises(BerthError) as caught:
+        answer()
+    assert caught.value.code == "git_failed"
 
 
 def test_an_unborn_worktree_does_not_break_the_list(repo: Path) -> None:

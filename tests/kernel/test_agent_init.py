@@ -17,16 +17,8 @@ from typing import Any
 import pytest
 
 from berth.guest.sandbox import agent_init, kernel, landlock, rules, seccomp
-from support.jail import (
-    PYTHON,
-    World,
-    document_of,
-    inside,
-    manifest,
-    mount,
-    needs_kernel,
-    without,
-)
+from support.jail import document_of, inside, manifest, needs_kernel
+from support.world import PYTHON, World, mount, without
 
 pytestmark = needs_kernel
 
@@ -340,6 +332,7 @@ def test_a_planted_link_gives_no_rule_and_is_told() -> None:
     through_link, control, written = inside(work)
     skipped = [(e["path"], e["reason"]) for e in through_link["events"] if isinstance(e, dict) and "path" in e]
     assert skipped == [("/workspace/a", "symlink"), ("/workspace/a", "symlink")]
+    assert '[agent-init] warning: "a" has no rule for /workspace/a: a symlink is in the way' in through_link["events"]
     assert "PermissionError" in through_link["log"]
     assert (control, written) == (0, [])
 

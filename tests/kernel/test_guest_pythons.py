@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import berth
-from support.jail import PYTHON, World, document_of, inside, manifest, mount, needs_kernel
+from support.jail import document_of, inside, manifest, needs_kernel
+from support.world import PYTHON, World, mount
 
 PACKAGE = os.path.dirname(os.path.abspath(berth.__file__))
 MODULES = sorted(f"berth.guest.sandbox.{p.stem}" for p in Path(PACKAGE, "guest", "sandbox").glob("[a-z]*.py"))

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from support.jail import PYTHON, Process, Row, World, document_of, inside, manifest, needs_kernel, run_rows, without
+from support.jail import document_of, inside, manifest, needs_kernel
+from support.world import PYTHON, Process, Row, World, run_rows, without
 
 pytestmark = needs_kernel
 

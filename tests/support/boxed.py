@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import socket
 import urllib.request
 from pathlib import Path
@@ -34,6 +35,9 @@ class Boxed(Berth):
         super().__init__(tmp_path / "berth-home", repo)
         self.repo = repo
         self.env = {key: value for key, value in engines.environment().items() if key in ("HOME", "XDG_RUNTIME_DIR")}
+        # Another session's workspaces, in another home, are known only by a probe: not the same ports at once.
+        first = 21000 + os.getpid() % 180 * 100
+        self.env["BERTH_PORT_RANGE"] = f"{first}-{first + 99}"
         self.configure()
 
     def configure(

@@ -1,4 +1,4 @@
-"""Start-up is a feature: the modules that hot commands import are pinned, so that a regression shows without a timer."""
+"""Start-up is a feature: the modules that hot commands import are pinned; a regression shows without a timer."""
 
 from __future__ import annotations
 

@@ -193,9 +193,9 @@ def adopt_new(held: Held, repo: Repository, git_dir: str, *, setup: bool) -> Wor
         "repo": repo.path,
         "common_dir": repo.common_dir,
         "git_dir": git_dir,
-        "branch": current_branch(path, git_dir=git_dir, env=ctx.environ),
+        "branch": current_branch(git_dir, env=ctx.environ),
         "base": loaded.config.base,
-        "start_commit": head_commit(path, git_dir=git_dir, common_dir=repo.common_dir, env=ctx.environ),
+        "start_commit": head_commit(git_dir, common_dir=repo.common_dir, env=ctx.environ),
         "ownership": "adopted",
         "phase": "ready",
         "setup_complete": not setup,
@@ -263,8 +263,7 @@ def configuration_at(ctx: Context, repo: Repository, commit: str) -> Config:
     if raw is None and not repo.bare and os.path.exists(os.path.join(repo.path, "berth.yaml")):
         ctx.say.warning(f"{repo.path}/berth.yaml is not committed: the new workspace starts without a configuration")
     config = parse(raw or b"", "berth.yaml")
-    for note in config.notes:
-        ctx.say.note(note)
+    ctx.tell_once(config.notes)
     return config
 
 

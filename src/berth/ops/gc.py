@@ -1,4 +1,4 @@
-"""``gc``: put away, machine-wide, what nobody needs and nothing would be lost with (10.5). Only when called, never forces."""
+"""``gc``: put away, machine-wide, what nobody needs and nothing is lost with (10.5). Only when called; never forces."""
 
 from __future__ import annotations
 

@@ -206,9 +206,10 @@ class Box:
         try:
             containers.start(self.engine, self.name)
         except BerthError:
+            self._blame_port()
             self._blame_image()
             raise
-        found = next(iter(containers.peek(self.engine, [self.name])), None)
+        found = next(iter(containers.peek(self.engine, [self.name])), None) or self.find()
         if found is None or not found.running:
             self._blame_image()
             said = "\n".join(containers.logs(self.engine, self.name, tail=LOG_LINES))
@@ -219,10 +220,16 @@ class Box:
             )
         self._note_init(found)
 
+    def _blame_port(self) -> None:
+        """Raise port_in_use when somebody else listens on a reserved port: they are not held open (15)."""
+        from berth.tools.listeners import refuse_foreign
+
+        refuse_foreign(self.row.ports, workspace_id=self.row.id)
+
     def _blame_image(self) -> None:
         """Raise image_unsuitable when the image lacks what process 1 needs: asked by a container of its own."""
         words = ["container", "run", "--rm", "--pull=never", "--network=none", "--entrypoint", "sh", self.image]
-        script = "command -v python3 >/dev/null && python3 -I -S -c 'import sys; sys.exit(sys.version_info < (3, 9))'"
+        script = "python3 -I -S -c 'import sys; sys.exit(sys.version_info < (3, 9))' || exit 1"
         result = self.engine.attempt([*words, "-c", script])
         if result.timed_out or result.code in (0, 125):  # 125: the engine itself failed
             return
@@ -251,6 +258,7 @@ class Box:
             found = result.complaint or result.text.strip() or f"exit code {result.code}"
             missing.append(f"a python3 that runs berth's guest ({found})")
         if missing:
+            self.engine.require_answer()  # an exec that failed because the engine is away says nothing of the image
             if "workspace" in said and _selinux_enforces():
                 missing.append("(SELinux enforces; berth never relabels, so label the workspace for containers)")
             raise self.unsuitable(missing)

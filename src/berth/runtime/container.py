@@ -35,6 +35,7 @@ STOP_GRACE_SECONDS = 2.0  # after T the supervisor has this long to say that all
 KILL_SECONDS = 5.0  # for the exec that ends a hook
 FOLLOW_SECONDS = 1.0  # between two looks at whether the supervisor still runs
 METADATA = ".berth"
+ENGINE_FAILURES = (1, 125, 126, 255)  # what the engines' clients exit with when not the command, but they failed
 
 
 class Container(Native):
@@ -180,6 +181,7 @@ class Container(Native):
         result = self._box.exec(words, env=env, timeout=START_SECONDS, stdin=f"{token}\n".encode())
         said = result.text.strip()
         if result.timed_out or result.code != 0 or wire.decode_pid(said) is None:
+            self._box.engine.require_answer()
             why = result.complaint or said or f"exit code {result.code}"
             raise self._start_failure("no answer in time" if result.timed_out else why)
         from berth.tools.files import replace_file
@@ -247,6 +249,8 @@ class Container(Native):
             raise
         if result.timed_out:
             self._kill_hook(nonce)
+        elif result.code in ENGINE_FAILURES:
+            self._box.engine.require_answer()
         judge_hook(self._row, result, script, kind=kind, timeout_seconds=timeout_seconds)
 
     def _kill_hook(self, nonce: str) -> None:

@@ -27,7 +27,7 @@ SUPERVISOR_LOG = "supervisor.log"
 
 def control_directory(home: str, path: str) -> str:
     """The control directory of the workspace at ``path`` (canonical)."""
-    return os.path.join(home, "run", wire.sha256_hex(os.fsencode(path))[:16])
+    return wire.control_directory(home, path)
 
 
 def control_of(directory: str) -> Control:

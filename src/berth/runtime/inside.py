@@ -27,11 +27,11 @@ def warnings_if_running(home: str, plan: PreparedPlan, *, environ: Mapping[str, 
 
     Raises engine_unavailable, container_mismatch.
     """
-    from berth.runtime.controls import control_directory
+    from berth.guest.core import wire
     from berth.runtime.protection import lost, recorded_init
 
     engine = Engine(plan.engine[0], environ=environ)
-    pid = recorded_init(control_directory(home, plan.path)) if engine.is_local else None
+    pid = recorded_init(wire.control_directory(home, plan.path)) if engine.is_local else None
     if pid is not None:
         return lost(pid, path=plan.path, git_dir=plan.git_dir, slug=plan.slug)
     from berth.spec.container import LABEL_WORKSPACE

@@ -15,6 +15,7 @@ import os
 from berth.spec import container as spec
 from berth.tools.procfs import Identity, is_alive, read
 
+LARGEST_TABLE = 1 << 20
 INIT_FILE = "ct.init"
 _WATCHED_IN_ADMIN = ("commondir", "gitdir", "modules")  # config.worktree: only where the extension is on
 
@@ -53,13 +54,27 @@ def lost(pid: int, *, path: str, git_dir: str, slug: str) -> list[str]:
 
 def mount_points(pid: int) -> set[str]:
     """The mount points of a process as it sees them (proc(5), mountinfo field 5); empty when they cannot be read."""
+    lines = _whole(f"/proc/{pid}/mountinfo").split(b"\n")
+    return {_unescaped(words[4]) for words in (line.split(b" ") for line in lines) if len(words) > 4}
+
+
+def _whole(path: str) -> bytes:
+    """A table of /proc, which comes a page at a time; empty when it cannot be read."""
+    table = b""
     try:
-        with open(f"/proc/{pid}/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
-            return {_unescaped(line.split(" ")[4]) for line in file}
-    except (OSError, IndexError):
-        return set()
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        while block := os.read(descriptor, LARGEST_TABLE):
+            table += block
+    except OSError:
+        return b""  # the process ended meanwhile
+    finally:
+        os.close(descriptor)
+    return table
 
 
-def _unescaped(word: str) -> str:
-    first, *rest = word.split("\\")
-    return first + "".join(chr(int(part[:3], 8)) + part[3:] for part in rest)
+def _unescaped(word: bytes) -> str:
+    first, *rest = word.split(b"\\")
+    return (first + b"".join(bytes((int(part[:3], 8),)) + part[3:] for part in rest)).decode("utf-8", "surrogateescape")

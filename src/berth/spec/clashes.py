@@ -11,7 +11,7 @@ from berth.errors import BerthError
 from berth.guest.sandbox import grants
 from berth.spec.app import Manifest
 from berth.spec.capabilities import Capability, is_egress, is_terminal, problem
-from berth.spec.findings import Issue, ManifestError
+from berth.spec.findings import Issue, ManifestError, escape
 
 SHARED: tuple[tuple[str, Callable[[Capability], bool]], ...] = (
     ("browser:*", lambda c: c.namespace == "browser"),
@@ -36,7 +36,9 @@ def _check_names(apps: Sequence[Manifest]) -> None:
     for app in apps:
         files = [other.file for other in apps if other.name == app.name]
         if len(files) > 1:
-            raise BerthError(f'{len(files)} apps are named "{app.name}": {", ".join(files)}', code="config_invalid")
+            raise BerthError(
+                f'{len(files)} apps are named "{app.name}": {escape(", ".join(files))}', code="config_invalid"
+            )
 
 
 def _check_private_directories(apps: Sequence[Manifest]) -> None:

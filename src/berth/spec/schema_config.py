@@ -86,14 +86,20 @@ def mapping_schema(declared: Mapping[str, Key]) -> dict[str, Any]:
         "additionalProperties": False,
     }
     if declared is keys.PROCESS:
-        schema["anyOf"] = [{"required": ["command"]}, {"required": ["entrypoint"]}]
+        schema["anyOf"] = [_has("command"), _has("entrypoint")]
     if declared is keys.PROBE:
-        schema["oneOf"] = [{"required": ["exec"]}, {"required": ["http_get"]}]
+        # Behind a condition, because null stands for no probe at all.
+        schema.update({"if": {"type": "object"}, "then": {"oneOf": [_has("exec"), _has("http_get")]}})
     if declared is keys.EXEC:
         schema["required"] = ["command"]
     if declared is keys.HTTP_GET:
-        schema["anyOf"] = [{"required": ["port"]}, {"required": ["num_port"]}]
+        schema["anyOf"] = [_has("port"), _has("num_port")]
     return schema
+
+
+def _has(name: str) -> dict[str, Any]:
+    """An object in which ``name`` is set, that is not null."""
+    return {"required": [name], "properties": {name: {"not": {"type": "null"}}}}
 
 
 def _schema(key: Key) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Write and remove files in a tree that others write to (a container's processes): no link below the root is followed."""
+"""Write and remove files in a tree that others write to (a container): no link below the root is followed."""
 
 from __future__ import annotations
 

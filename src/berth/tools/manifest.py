@@ -29,7 +29,7 @@ from ruamel.yaml.events import (
 )
 from ruamel.yaml.reader import ReaderError
 
-from berth.spec.findings import Issue, ManifestError, Path, Place, Source
+from berth.spec.findings import Issue, ManifestError, Path, Place, Source, escape
 from berth.spec.manifest import Validated, validate
 
 NAME = "berth.yml"
@@ -69,7 +69,7 @@ def read_once(path: str, *, shown: str) -> bytes:
             return file.read(MAX_BYTES + 1)
     except OSError as error:
         reason = "it is a symlink" if error.errno == errno.ELOOP else error.strerror
-        raise ManifestError(f"could not read {shown}: {reason}", issues=[], code="io_error") from error
+        raise ManifestError(f"could not read {escape(shown)}: {reason}", issues=[], code="io_error") from error
 
 
 def entry_problem(directory: str, entry: str) -> str | None:

@@ -123,7 +123,7 @@ def load(raw: bytes, *, file: str) -> Document:
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        before = raw[: error.start].decode("utf-8-sig", "replace")
+        before = error.object[: error.start].decode()
         raise Malformed(file, *_end_of(before), "is not UTF-8") from None
     composer = _Composer(file, text)
     return Document(file, composer.document(), composer.complaints)
@@ -277,9 +277,12 @@ class _Composer:
         text = event.value
         node = _Scalar(line, column, text, text)
         if any("\ud800" <= char <= "\udfff" for char in text):
-            self._complain(node, path, "half a surrogate pair is no character")
-            node.text = node.value = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-            return node
+            # JSON writes a character beyond U+FFFF as two escapes, and JSON is YAML.
+            pairs = text.encode("utf-16", "surrogatepass")
+            text = pairs.decode("utf-16", "replace")
+            if text.encode("utf-16") != pairs:
+                self._complain(node, path, "half a surrogate pair is no character")
+            node.text = node.value = text
         tag = self._scalar_tag(event, path)
         try:
             node.value = resolve(text, tag)

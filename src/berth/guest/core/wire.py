@@ -76,6 +76,11 @@ def _sha256() -> Callable[[bytes], hashlib._Hash]:
     return hashlib.sha256
 
 
+def control_directory(home: str, path: str) -> str:
+    """The control directory of the workspace at ``path`` (canonical) below ``home`` (workspaces.md 8.2)."""
+    return f"{home}/run/{sha256_hex(path.encode('utf-8', 'surrogateescape'))[:16]}"
+
+
 def tag(workspace_id: str, number: int) -> int:
     """The soft RLIMIT_LOCKS of process ``number`` of a workspace (supervisor.md 1)."""
     return workspace_part(workspace_id) << NUMBER_BITS | number

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from berth.guest.sandbox.rules import Opened
 
 
+_SKIPPED = {"missing": "it does not exist", "symlink": "a symlink is in the way"}
+
+
 class Report:
     """The report of one launch; ``descriptor`` is the pipe's write end, wherever it lies at the moment."""
 
@@ -54,7 +57,10 @@ class Report:
     def applied(self, app: Policy, opened: Opened, held: Held, *, abi: int, instructions: int) -> None:
         """Say what is in force, just before the exec."""
         ruleset = ENFORCEMENT[held.enforcement]
-        lines = [self._event("path_missing", path=path, reason=reason) for path, reason in opened.skipped]
+        lines = []
+        for path, reason in opened.skipped:
+            lines.append(f'[agent-init] warning: "{app.name}" has no rule for {path}: {_SKIPPED[reason]}')
+            lines.append(self._event("path_missing", path=path, reason=reason))
         lines.append(
             self._event(
                 "capability_policy_applied",

@@ -194,7 +194,7 @@ class _Look:
         from berth.tools.git.status import status_finish
 
         try:
-            found.branch = current_branch(self.row.path, git_dir=self.row.git_dir, env=self.ctx.environ)
+            found.branch = current_branch(self.row.git_dir, env=self.ctx.environ)
             found.dirty = status_finish(self._child).dirty
         except BerthError as error:
             found.error = error.message

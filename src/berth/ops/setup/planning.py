@@ -21,7 +21,7 @@ def branch_of(ctx: Context, row: Workspace) -> str | None:
     """The current branch of the checkout, None when detached."""
     from berth.tools.git.checkout import current_branch
 
-    return current_branch(row.path, git_dir=row.git_dir, env=ctx.environ)
+    return current_branch(row.git_dir, env=ctx.environ)
 
 
 def runtime_environment(ctx: Context, row: Workspace, config: Config) -> dict[str, str]:

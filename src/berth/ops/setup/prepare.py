@@ -103,8 +103,9 @@ def clear_data(row: Workspace) -> None:
 
 def bring_files(ctx: Context, row: Workspace, config: Config, *, replace: bool) -> None:
     """``.worktreeinclude`` and ``copy_dirs`` of the primary checkout (7.6)."""
-    from berth.tools.copies import copy_into, read_includes
+    from berth.tools.copies import copy_into
     from berth.tools.git.repository import repository
+    from berth.tools.includes import read_includes
 
     wanted = [*read_includes(os.path.join(row.repo, ".worktreeinclude")), *config.copy_dirs]
     if not wanted:

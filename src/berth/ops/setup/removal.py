@@ -92,7 +92,7 @@ def refuse_loss(held: Held, *, force: bool) -> None:
     reason = lock_reason(row.git_dir)
     if reason is not None:
         raise locked_error(row.path, reason)
-    branch = current_branch(row.path, git_dir=row.git_dir, env=env)
+    branch = current_branch(row.git_dir, env=env)
     if branch == own_branch(row):
         for entry in worktrees(row.common_dir, env=env):
             if entry.branch == f"refs/heads/{branch}" and entry.path != row.path:
@@ -206,12 +206,12 @@ def record_intent(held: Held) -> None:
     from berth.tools.git.checkout import current_branch, head_commit
 
     row, env = held.row, held.ctx.environ
-    branch = current_branch(row.path, git_dir=row.git_dir, env=env)
+    branch = current_branch(row.git_dir, env=env)
     facts = os.lstat(row.path)
     drop_plan(held.ctx, row)
     held.update(
         phase="removing",
-        removal_head=head_commit(row.path, git_dir=row.git_dir, common_dir=row.common_dir, env=env),
+        removal_head=head_commit(row.git_dir, common_dir=row.common_dir, env=env),
         removal_branch=branch if branch == own_branch(row) else None,
         removal_dir=f"{facts.st_dev}:{facts.st_ino}",
         branch=branch,
@@ -237,8 +237,8 @@ def record_missing(held: Held, *, force: bool) -> None:
         )
     head = branch = None
     if os.path.isdir(row.git_dir):
-        head = head_commit(row.path, git_dir=row.git_dir, common_dir=row.common_dir, env=env)
-        branch = current_branch(row.path, git_dir=row.git_dir, env=env)
+        head = head_commit(row.git_dir, common_dir=row.common_dir, env=env)
+        branch = current_branch(row.git_dir, env=env)
     own = branch == own_branch(row)
     kept = own and head is not None and _is_kept(row, head, branch, env)
     stop_all(held.ctx, row)
@@ -271,12 +271,21 @@ def finish_removal(held: Held) -> Done:
     if row.removal_branch is not None and row.removal_head is not None:
         delete_workspace_branch(row.common_dir, row.removal_branch, expected=row.removal_head, env=env)
         result.branch_deleted = True
-    elif row.branch is not None:
-        result.branches_kept.append(row.branch)
+    else:
+        result.branches_kept += _branches_that_stay(row, env)
     delete_moved(row, moved)
-    result.checkout_removed = True
+    result.checkout_removed = row.removal_dir is not None  # a checkout that was missing already is not our deed
     forget_record(held)
     return result
+
+
+def _branches_that_stay(row: Workspace, env: Mapping[str, str]) -> list[str]:
+    """The branch that was current and the workspace's own, as far as they exist, each once."""
+    from berth.tools.git.refs import HEADS, read_refs
+
+    names = list(dict.fromkeys(name for name in (row.branch, own_branch(row)) if name is not None))
+    known = read_refs(row.common_dir, [HEADS + name for name in names], env=env)
+    return [name for name in names if HEADS + name in known]
 
 
 def move_away(row: Workspace, *, env: Mapping[str, str], clear: Callable[[], None]) -> str:
@@ -314,7 +323,7 @@ def check_unmoved(row: Workspace, *, env: Mapping[str, str]) -> None:
     reason = lock_reason(row.git_dir)
     if reason is not None:
         raise locked_error(row.path, reason)
-    head = head_commit(row.path, git_dir=row.git_dir, common_dir=row.common_dir, env=env)
+    head = head_commit(row.git_dir, common_dir=row.common_dir, env=env)
     if head != row.removal_head:
         raise BerthError(
             f"HEAD of {row.path} is {head}, and was {row.removal_head} when its removal was begun",

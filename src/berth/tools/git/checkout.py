@@ -199,7 +199,7 @@ def is_commit_id(text: str) -> bool:
     return len(text) in (40, 64) and _HEX.issuperset(text)
 
 
-def head_ref(checkout: str, *, git_dir: str, env: Mapping[str, str]) -> str | None:
+def head_ref(git_dir: str, *, env: Mapping[str, str]) -> str | None:
     """The full name of the reference that HEAD names, also while it has no commit; None when it is detached.
 
     Starts git only where HEAD is no plain text: reftable keeps a stub there, old repositories a link.
@@ -219,14 +219,14 @@ def head_ref(checkout: str, *, git_dir: str, env: Mapping[str, str]) -> str | No
     return command.decoded(command.checked(result).stdout).rstrip("\n")
 
 
-def current_branch(checkout: str, *, git_dir: str, env: Mapping[str, str]) -> str | None:
+def current_branch(git_dir: str, *, env: Mapping[str, str]) -> str | None:
     """The branch's short name, or None when HEAD is detached. Raises BerthError git_failed."""
-    ref = head_ref(checkout, git_dir=git_dir, env=env)
+    ref = head_ref(git_dir, env=env)
     prefix = "refs/heads/"
     return ref[len(prefix) :] if ref is not None and ref.startswith(prefix) else None
 
 
-def head_commit(checkout: str, *, git_dir: str, common_dir: str, env: Mapping[str, str]) -> str | None:
+def head_commit(git_dir: str, *, common_dir: str, env: Mapping[str, str]) -> str | None:
     """The id of the commit at HEAD, or None on an unborn branch. Loose references are read, others asked for.
 
     Raises BerthError git_failed.
@@ -242,6 +242,12 @@ def head_commit(checkout: str, *, git_dir: str, common_dir: str, env: Mapping[st
 
     # Not HEAD^{commit}: a commit that is not there must not look like a branch without commits.
     result = command.run(["rev-parse", "--verify", "--quiet", "HEAD"], env=env, cwd=git_dir, git_dir=git_dir)
-    if result.code == 1:
+    if result.code == 1 and not _is_broken(text, common_dir):
         return None
     return command.checked(result).text.strip()
+
+
+def _is_broken(text: str, common_dir: str) -> bool:
+    """Whether HEAD names a branch whose file is there and says nothing: damage, not a branch without commits."""
+    ref = text.removeprefix("ref: ")
+    return ref.startswith("refs/heads/") and os.path.isfile(os.path.join(common_dir, ref))

@@ -119,8 +119,8 @@ def is_complete(path: str, *, admin: str, repo: Repository, start: Start, env: M
         git_dir = os.path.realpath(admin)
         checkout.verify_plain(path, git_dir=git_dir, common_dir=repo.common_dir)
         return (
-            checkout.head_ref(path, git_dir=git_dir, env=env) == start.ref
-            and checkout.head_commit(path, git_dir=git_dir, common_dir=repo.common_dir, env=env) == start.commit
+            checkout.head_ref(git_dir, env=env) == start.ref
+            and checkout.head_commit(git_dir, common_dir=repo.common_dir, env=env) == start.commit
             and not status.status(path, env=env).dirty
         )
     except BerthError:

@@ -48,8 +48,8 @@ def work_in(
     env: Mapping[str, str],
 ) -> Work:
     """The work in the checkout at ``path``; ``own_branch`` (``berth/<slug>``) is doomed when it is the current one."""
-    branch = checkout.current_branch(path, git_dir=git_dir, env=env)
-    head = checkout.head_commit(path, git_dir=git_dir, common_dir=common_dir, env=env)
+    branch = checkout.current_branch(git_dir, env=env)
+    head = checkout.head_commit(git_dir, common_dir=common_dir, env=env)
     doomed = own_branch if branch == own_branch else None
     return Work(head, branch=branch, base=base, start_commit=start_commit, doomed=doomed)
 

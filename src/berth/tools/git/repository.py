@@ -102,7 +102,7 @@ def _described(
         path = os.path.dirname(common_dir)
     else:
         path = _separate_root(cwd, recorded, common_dir, is_main=is_main)
-    branch = checkout.current_branch(common_dir, git_dir=common_dir, env=env)
+    branch = checkout.current_branch(common_dir, env=env)
     return Repository(path, common_dir=common_dir, bare=bare, branch=branch)
 
 
@@ -146,4 +146,4 @@ def show_file(repo: Repository, *, commit: str, path: str, env: Mapping[str, str
 
 def head_of(repo: Repository, *, env: Mapping[str, str]) -> str | None:
     """The commit at the primary checkout's (or bare repository's) HEAD; None without commits. Raises git_failed."""
-    return checkout.head_commit(repo.common_dir, git_dir=repo.common_dir, common_dir=repo.common_dir, env=env)
+    return checkout.head_commit(repo.common_dir, common_dir=repo.common_dir, env=env)
