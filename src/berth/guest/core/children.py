@@ -141,10 +141,10 @@ class Children:
                 signal_group(pid, signal.SIGKILL)
             status = os.waitpid(pid, 0)[1]
             reaped = True
-            on_exit = self._exits.pop(pid, None)
             try:
                 if pid in self._execs:
-                    self._executed(pid)
+                    self._executed(pid)  # first: it may disown the pid
+                on_exit = self._exits.pop(pid, None)
                 if on_exit is not None:
                     on_exit(status)
                 else:
