@@ -7,7 +7,6 @@ import errno
 import os
 import socket
 from pathlib import Path
-from typing import Optional
 
 from berth.sdk import App
 
@@ -26,7 +25,7 @@ def read_file(path: str) -> dict:
 
 
 @app.export
-def list_files(path: Optional[str] = None) -> dict:
+def list_files(path: str | None = None) -> dict:
     return {"files": sorted(entry.name for entry in (app.ctx.workspace / (path or ".")).iterdir())}
 
 
