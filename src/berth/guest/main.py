@@ -21,7 +21,7 @@ VERBS = {
     "kill": "services.hook",
     "sweep": "services.sweep",
     "sandbox": "sandbox.boot",
-    "probe": "sandbox.probe",
+    "check": "sandbox.selfcheck",
 }
 SANDBOX_RELAY = "sandbox.relay"
 

@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from berth.errors import BerthError
+from berth.guest.sandbox import grants
 from berth.ops.sandboxes import starting
 from berth.ops.sandboxes.starting import Settings
 from berth.ops.setup.context import Context
@@ -17,7 +18,8 @@ from berth.tools.engine.client import Engine
 
 PROBE_SECONDS = 20.0
 CACHE_SECONDS = 24 * 3600.0
-EXPECTED = ("write_granted", "write_refused", "read_refused", "connect_refused", "udp_refused", "unshare_refused")
+HIGHEST_ID = grants.FIRST_UID + grants.MAX_APPS - 1
+SCRIPT = 'cat /proc/self/uid_map; exec /usr/bin/python3 -I "$0" check'
 
 
 def enforcement(ctx: Context, engine: Engine, image: str, image_id: str, settings: Settings) -> None:
@@ -39,25 +41,40 @@ def failures(answer: dict[str, Any]) -> list[str]:
     """What a probe's answer lacks, in words."""
     if "error" in answer:
         return [str(answer["error"])]
-    return [name for name in EXPECTED if answer.get(name) is not True]
+    if not ids_are_mapped(answer["uid_map"]):
+        return [f"the engine maps fewer ids than 0-{HIGHEST_ID} (uid_map {answer['uid_map']})"]
+    if answer.get("enforced") is True:
+        return []
+    return [str(answer.get("reason") or f"checks {answer.get('checks')}")]
+
+
+def ids_are_mapped(uid_map: list[list[int]]) -> bool:
+    """True when the ids 0 to that of the 64th app exist in the container; entries are (inside, outside, count)."""
+    covered = 0
+    for inside, _outside, count in sorted(uid_map):
+        if inside > covered:
+            break
+        covered = max(covered, inside + count)
+    return covered > HIGHEST_ID
 
 
 def probe(engine: Engine, image: str) -> dict[str, Any]:
-    """Run the guest's probe in a throw-away container: its findings, or ``{"error"}``."""
-    words = ["run", "--rm", "--network", "none", "--cap-drop", "ALL", "--user", "0:0"]
+    """Run the guest's self-check in a throw-away container: its findings and ``uid_map``, or ``{"error"}``."""
+    words = ["run", "--rm", "--network", "none", "--cap-drop", "ALL", "--user", "0:0", "--pull", "never"]
     for capability in spec.CAPABILITIES:
         words += ["--cap-add", capability]
-    words += ["--security-opt", "no-new-privileges", "--tmpfs", "/run/berth", "--tmpfs", "/tmp", "--pull", "never"]  # noqa: S108
+    words += ["--security-opt", "no-new-privileges"]
     for mount in starting.guest_mounts():
         words += ["--mount", spec.mount_words(mount)]
-    command = ["-I", f"{spec.GUEST}/guest/__main__.py", "probe"]
-    result = engine.attempt([*words, "--entrypoint", "/usr/bin/python3", image, *command], timeout=PROBE_SECONDS)
+    words += ["--entrypoint", "/bin/sh", image, "-c", SCRIPT, f"{spec.GUEST}/guest/__main__.py"]
+    result = engine.attempt(words, timeout=PROBE_SECONDS)
     try:
-        answer = json.loads(result.stdout.splitlines()[-1])
-    except (ValueError, IndexError):
+        *maps, last = result.text.splitlines()
+        answer = json.loads(last)
+        return {**answer, "uid_map": [[int(word) for word in line.split()] for line in maps]}
+    except (ValueError, TypeError):
         said = result.complaint.splitlines()[-1:] or [f"exit code {result.code}"]
         return {"error": "no answer in time" if result.timed_out else said[0]}
-    return answer if isinstance(answer, dict) else {"error": "no answer"}
 
 
 def _cache_path(ctx: Context, engine: Engine, image_id: str) -> str:
