@@ -57,7 +57,7 @@ def options(
     mounts: Sequence[Mount],
     workdir: str,
     cpus: int,
-    sysctls: bool = True,
+    sysctls: Sequence[str] = SYSCTLS,
 ) -> list[str]:
     """The options of ``container create``; ``cpus`` is how many the host has."""
     words = ["--name", container, "--hostname", container[:63], "--workdir", workdir, "--user", "0:0"]
@@ -73,7 +73,7 @@ def options(
         words += ["--log-driver", "k8s-file", "--log-opt", "max-size=16m"]
     if not needs_network(apps):
         words += ["--network", "none"]
-    for sysctl in SYSCTLS if sysctls else ():
+    for sysctl in sysctls:
         words += ["--sysctl", sysctl]
     words += _tmpfs(apps, engine)
     for mount in mounts:

@@ -58,6 +58,8 @@ class Dev:
         self._engine = engines.choose(self._settings.engine, environ=self._ctx.environ)
         self._image = engines.base_image(self._settings.image, environ=self._ctx.environ)
         image_id = engines.require_image(self._engine, self._image)
+        if self._engine.facts.rootless:
+            require_no_mounts(self._resolved.root)
         self._row = self._claim()
         try:
             records.remove_container(self._engine, self._row)  # a dead owner's
@@ -248,6 +250,22 @@ def empty_workspace(engine: Engine, root: str, image: str) -> None:
     mount = spec.mount_words(spec.Mount("bind", directory, "/emptied"))
     words = ["run", "--rm", "--network", "none", "--pull", "never", "--user", "0:0", "--mount", mount]
     engine.call([*words, "--entrypoint", "find", image, "/emptied", "-mindepth", "1", "-delete"])
+
+
+def require_no_mounts(root: str) -> None:
+    """Refuse a root with a mount below it where the engine is rootless: the kernel refuses it the non-recursive bind,
+    and a recursive one would leave that mount writable (sandboxes.md 11.2)."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+            below = [line.split()[4] for line in file if line.split()[4].startswith(root.rstrip("/") + "/")]
+    except FileNotFoundError:
+        return  # no Linux here: the engine's machine has mounts of its own
+    if below:
+        raise BerthError(
+            f"{below[0]} is a mount below {root}, which a rootless engine cannot bind read-only",
+            code="config_invalid",
+            hint=f"unmount it, or move the app out of {root}",
+        )
 
 
 def require_no_sockets(root: str) -> None:

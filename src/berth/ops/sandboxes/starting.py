@@ -162,7 +162,7 @@ def create(
     """Create volumes and container and copy the boot document in. What was made is removed when a step fails."""
     records.create_volumes(engine, row, [mount.source for mount in mounts if mount.kind == "volume"])
 
-    def words(*, sysctls: bool) -> list[str]:
+    def words(sysctls: Sequence[str]) -> list[str]:
         return spec.options(
             resolved.manifests,
             engine=engine.name,
@@ -174,13 +174,28 @@ def create(
             sysctls=sysctls,
         )
 
-    identifier = containers.create(engine, words(sysctls=True), image, spec.COMMAND)
+    identifier = _created(ctx, engine, words, image)
     records.sandboxes(ctx).update(row.uuid, container_id=identifier)
     try:
         containers.copy_in(engine, row.container, "/", archive(made))
     except BaseException:
         containers.remove(engine, identifier)
         raise
+
+
+def _created(ctx: Context, engine: Engine, words: Callable[[Sequence[str]], list[str]], image: str) -> str:
+    """Create with the sysctls this kernel has; an engine that refuses them creates without, and a warning."""
+    known = [one for one in spec.SYSCTLS if not engine.is_local or os.path.exists(_sysctl_path(one))]
+    try:
+        return containers.create(engine, words(known), image, spec.COMMAND)
+    except BerthError:
+        identifier = containers.create(engine, words(()), image, spec.COMMAND)  # raises again when it was not they
+    ctx.say.warning(f"{engine.name} refuses {', '.join(known)}; the system call filter holds without them")
+    return identifier
+
+
+def _sysctl_path(setting: str) -> str:
+    return "/proc/sys/" + setting.partition("=")[0].replace(".", "/")
 
 
 class Attached:
