@@ -56,8 +56,9 @@ def test_each_app_has_its_own_identity_and_no_privilege(attempt: Any) -> None:
 def test_the_environment_is_built_and_not_inherited(attempt: Any) -> None:
     names = {entry.partition("=")[0] for entry in attempt(A, "env")["value"]}
     assert names == {
-        "PATH", "HOME", "TMPDIR", "TMUX_TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "LANG", "SHELL", "USER", "LOGNAME",
-        "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "BERTH_APP_NAME", "BERTH_BOOT_ID", "BERTH_POLICY",
+        "PATH", "HOME", "TMPDIR", "TMUX_TMPDIR", "XDG_CONFIG_HOME", "XDG_CACHE_HOME", "LANG", "SHELL", "USER",
+        "LOGNAME", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONDONTWRITEBYTECODE", "BERTH_APP_NAME", "BERTH_BOOT_ID",
+        "BERTH_POLICY",
         "BERTH_WORKSPACE_ROOT", "BERTH_STATE_DIR", "BERTH_CONTEXT_DIR", "BERTH_BUS_SOCKET", "BERTH_INDEX_SOCKET",
         "BERTH_READY_FD", "BERTH_LISTEN_FDS",
     } | ({"LC_CTYPE"} & names)  # fmt: skip
@@ -242,7 +243,7 @@ def test_the_audit_chain_breaks_with_one_byte(project: Project, tmp_path: Path) 
 
 
 def test_ends(project: Project, attempt: Any) -> None:
-    """Last in this file: it ends the sandbox. A companion's end leaves the others; the primary's code is the container's."""
+    """Last in this file. A companion's end leaves the others; the primary's code is the container's."""
     container = project.engine
     project.inside(CONTAINER, "bash", "-c", "kill -9 $(grep -l '^Uid:.10002' /proc/[0-9]*/status | cut -d/ -f3)")
     deadline = time.monotonic() + 10

@@ -27,6 +27,7 @@ class Project:
     def __init__(self, directory: Path, engine: Engine, image: str) -> None:
         self.root = directory / "project"
         self.home = directory / "home"
+        self.started = Outcome(0, "", "")  # of the command that started what the tests share
         self.engine = engine
         (self.root / "apps").mkdir(parents=True)
         for path in (directory, self.root, self.root / "apps"):
@@ -73,10 +74,10 @@ class Project:
         )
         return Outcome(done.returncode, done.stdout, done.stderr)
 
-    def call(self, container: str, app: str, export: str, **input: Any) -> dict[str, Any]:
+    def call(self, container: str, name: str, function: str, /, **fields: Any) -> dict[str, Any]:
         """The response object of one call through the relay, as the host library gives it."""
         outcome = self.berth(
-            "rpc", app, f"--container={container}", f"--export={export}", f"--input={json.dumps(input)}"
+            "rpc", name, f"--container={container}", f"--export={function}", f"--input={json.dumps(fields)}"
         )
         assert outcome.code in (0, 1), outcome
         return {"result": json.loads(outcome.out)} if outcome.code == 0 else {"error": outcome.err}

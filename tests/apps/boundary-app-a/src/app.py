@@ -8,7 +8,6 @@ import os
 import socket
 import subprocess
 import sys
-from typing import Optional
 
 from berth.sdk import App
 from berth.sdk.clients import CallError
@@ -48,7 +47,7 @@ def probe_signal(pid: int, signal: int) -> dict:
 
 
 @app.export
-def invoke_via_socket(path: str, export: str, input: dict) -> dict:
+def invoke_via_socket(path: str, export: str, input: dict) -> dict:  # noqa: A002
     with _connected(path) as connection:
         connection.sendall(json.dumps({"id": 1, "export": export, "input": input}).encode() + b"\n")
         return {"response": json.loads(connection.makefile().readline())}
@@ -69,7 +68,7 @@ def send_oversized_frame(path: str) -> dict:
             return {"ok": True, "response": ""}
 
 
-def _call(target: str, export: str, input: dict) -> list:
+def _call(target: str, export: str, input: dict) -> list:  # noqa: A002
     try:
         return [app.ctx.call(target, export, input)]
     except CallError as error:
@@ -106,7 +105,7 @@ KINDS = {
 
 
 @app.export
-def probe(kind: str, args: Optional[list] = None) -> dict:
+def probe(kind: str, args: list | None = None) -> dict:
     try:
         value = KINDS[kind](*(args or []))
     except OSError as error:
