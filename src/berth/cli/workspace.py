@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from berth.cli.app import App
+    from berth.ops.gc import Collected
+    from berth.ops.sandboxes.diagnosis import Diagnosis
 
 
 def execute(app: App, name: str, words: Sequence[str]) -> int:
@@ -89,10 +91,12 @@ def _open(parser: Parser) -> None:
 
 def _doctor(parser: Parser) -> None:
     parser.add_argument("--fix", action="store_true", help="repair what is certain; destroys nothing")
+    parser.add_argument("--sandbox", action="store_true", help="check sandboxes too; so does an app in this directory")
 
 
 def _gc(parser: Parser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="say what would be done, and do nothing")
+    parser.add_argument("--volumes", action="store_true", help="remove the state volumes of ended sandboxes too")
 
 
 def _schema(parser: Parser) -> None:
@@ -288,9 +292,24 @@ def gc(app: App, args: argparse.Namespace) -> int:
 
     with app.progress():
         found = collector.gc(app.context, dry_run=args.dry_run)
+        _collect_sandboxes(app, found, dry_run=args.dry_run, volumes=args.volumes)
     for warning in found.warnings:
         app.out.warning(warning)
     return _show(app, found.document(), lambda: gc_lines(found))
+
+
+def _collect_sandboxes(app: App, found: Collected, *, dry_run: bool, volumes: bool) -> None:
+    """What dead commands left of their sandboxes joins the list (sandboxes.md 4.10)."""
+    from berth.registry_sandboxes import Sandboxes
+
+    if not Sandboxes(app.context.registry).all():
+        return
+    from berth.ops.sandboxes.collecting import collect
+
+    collected, warnings = collect(app.context, dry_run=dry_run, volumes=volumes)
+    for one in collected:
+        found.add("sandbox", path=one.name, slug=one.name, reason=one.reason, size=0)
+    found.warnings += warnings
 
 
 def doctor(app: App, args: argparse.Namespace) -> int:
@@ -299,13 +318,34 @@ def doctor(app: App, args: argparse.Namespace) -> int:
 
     with app.progress():
         report = checks.doctor(app.context, fix=args.fix)
-    _show(app, report.document(), lambda: "\n".join(report.lines()))
-    if report.ok:
+        sandbox = _sandbox_part(app, asked=args.sandbox)
+    document, lines = report.document(), report.lines()
+    failed = [check.name for check in report.checks if not check.ok]
+    if sandbox is not None:
+        document["checks"] += [check.document() for check in sandbox.checks]
+        document["sandbox"] = {"verdict": sandbox.verdict, "reasons": sandbox.reasons}
+        lines += ["\t".join((check.name, check.status, check.detail)) for check in sandbox.checks]
+        lines.append(f"sandbox\t{sandbox.verdict}\t{'; '.join(sandbox.reasons)}")
+        failed += [check.name for check in sandbox.checks if check.status == "fail"]
+        failed += [f"sandbox {sandbox.verdict}"] if sandbox.verdict != "active" else []
+        document["ok"] = not failed
+    _show(app, document, lambda: "\n".join(lines))
+    if not failed:
         return 0
     if not app.out.json:
-        failed = ", ".join(check.name for check in report.checks if not check.ok)
-        app.out.error(BerthError(f"failed: {failed}", code="doctor_failed", hint=report.hint))
+        app.out.error(BerthError(f"failed: {', '.join(failed)}", code="doctor_failed", hint=report.hint))
     return 1
+
+
+def _sandbox_part(app: App, *, asked: bool) -> Diagnosis | None:
+    """The sandbox checks, when they are asked for or the current directory holds an app (sandboxes.md 4.9)."""
+    import os
+
+    if not asked and not os.path.lexists("berth.yml"):
+        return None
+    from berth.ops.sandboxes.diagnosis import diagnose
+
+    return diagnose(app.context)
 
 
 def schema(app: App, args: argparse.Namespace) -> int:

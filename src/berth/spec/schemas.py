@@ -72,8 +72,7 @@ STATUSES = (
 PHASES = ("creating", "preparing", "ready", "running", "stopped", "failed", "removing")
 GC_KINDS = (
     "reclaim", "idle_stop", "remove_merged", "evict", "reclaim_contract", "orphan_container", "orphan_run",
-    "leftover_plan", "leftover_guest", "leftover",
-)  # fmt: skip
+    "leftover_plan", "leftover_guest", "leftover", "sandbox")  # fmt: skip
 
 
 def _config() -> Schema:
@@ -257,8 +256,11 @@ def _gc() -> Schema:
 
 
 def _doctor() -> Schema:
-    check = _object({"name": _text(), "ok": _flag(), "detail": _text()})
-    return _object({"ok": _flag(), "checks": _list(check)})
+    status = {"enum": ["ok", "warn", "fail", "unknown"]}
+    check = _object({"name": _text(), "ok": _flag(), "detail": _text(), "status": status}, optional=("status",))
+    verdict = {"enum": ["active", "not-active", "unknown"]}
+    sandbox = _object({"verdict": verdict, "reasons": _list(_text())})
+    return _object({"ok": _flag(), "checks": _list(check), "sandbox": sandbox}, optional=("sandbox",))
 
 
 def _open() -> Schema:
