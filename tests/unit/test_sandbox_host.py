@@ -1,4 +1,4 @@
-"""The host's side of sandboxes without an engine: roots and members, rows, container options, staging, logs, accounts."""
+"""The host's side of sandboxes without an engine: roots, members, rows, container options, staging, logs, accounts."""
 
 from __future__ import annotations
 
