@@ -12,7 +12,10 @@ import pytest
 
 from support.boxed import Boxed
 from support.cli import await_true
+from support.engines import on_one_engine
 from support.repos import git
+
+pytestmark = on_one_engine
 
 PLANT = {
     "a regular file": "rm -f pc.sock; echo x > pc.sock",

@@ -75,6 +75,7 @@ def test_an_engine_that_stops_in_the_middle_leaves_what_the_next_command_finishe
         assert not boxed.path("a").exists()
 
 
+@engines.on_one_engine
 def test_a_rebuilt_image_tag_is_used_after_a_reset(boxed: Boxed, tmp_path: Path) -> None:
     tag = f"berth-test-{os.getpid()}:local"
 
@@ -106,6 +107,7 @@ def test_a_rebuilt_image_tag_is_used_after_a_reset(boxed: Boxed, tmp_path: Path)
         boxed.engine.attempt(["image", "prune", "-f"])
 
 
+@engines.on_one_engine
 @pytest.mark.parametrize(
     ("removed", "missing"),
     [("rm -f /usr/bin/python3*", "python3"), ("rm -f /bin/git /usr/bin/git", None)],
@@ -153,6 +155,7 @@ def test_files_of_another_user_are_removed_without_sudo(boxed: Boxed) -> None:
     assert boxed.ours() == []
 
 
+@engines.on_one_engine
 def test_files_of_another_user_refuse_removal_before_anything_changed_without_the_engine(
     boxed: Boxed, tmp_path: Path
 ) -> None:
@@ -179,6 +182,7 @@ def test_files_of_another_user_refuse_removal_before_anything_changed_without_th
     boxed.ok("done", "a", "--force")
 
 
+@engines.on_one_engine
 def test_gc_removes_a_container_that_no_workspace_knows_and_no_other(boxed: Boxed) -> None:
     boxed.ok("new", "a", "--up")
     known = boxed.container("a")
@@ -202,6 +206,7 @@ def test_gc_removes_a_container_that_no_workspace_knows_and_no_other(boxed: Boxe
         engines.discard(boxed.engine, orphan, stranger)
 
 
+@engines.on_one_engine
 def test_a_new_that_is_killed_in_a_hook_is_finished_by_up(boxed: Boxed) -> None:
     boxed.configure(more="hooks: {setup: ['touch .berth/data/begun; test -e .berth/data/go || exec sleep 1000']}\n")
     running = boxed.popen("new", "a", "--up")
@@ -215,6 +220,7 @@ def test_a_new_that_is_killed_in_a_hook_is_finished_by_up(boxed: Boxed) -> None:
     assert "sleep 1000" not in boxed.shell("a", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '")
 
 
+@engines.on_one_engine
 def test_a_cancelled_new_ends_its_hook_and_is_recorded(boxed: Boxed) -> None:
     boxed.configure(more="hooks: {setup: ['touch .berth/data/begun; setsid sleep 976 & sleep 976']}\n")
     running = boxed.popen("new", "a")
@@ -227,6 +233,7 @@ def test_a_cancelled_new_ends_its_hook_and_is_recorded(boxed: Boxed) -> None:
     assert "976" not in shown.text
 
 
+@engines.on_one_engine
 def test_doctor_names_engine_and_image(boxed: Boxed) -> None:
     found = {check["name"]: check for check in boxed.doc("doctor")["checks"]}
     assert found["container-engine"]["ok"] is True

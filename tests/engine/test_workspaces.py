@@ -55,6 +55,7 @@ def test_a_command_gets_its_arguments_as_they_are_and_its_code_is_berths(boxed: 
     assert boxed("run", "-w", "a", "--", "cat", stdin=b"through \xff a pipe").raw == b"through \xff a pipe"
 
 
+@engines.on_one_engine
 def test_run_json_keeps_stdout_for_the_document(boxed: Boxed) -> None:
     boxed.ok("new", "a")
     outcome = boxed("run", "-w", "a", "--json", "--", "echo", "hello")
@@ -96,6 +97,7 @@ def test_only_the_documented_variables_arrive_inside(boxed: Boxed) -> None:
     assert "GIT_DIR" not in host
 
 
+@engines.on_one_engine
 def test_plan_and_status_tell_the_container(boxed: Boxed) -> None:
     boxed.ok("new", "a", "--up")
     plan = boxed.doc("plan", "a")
@@ -185,6 +187,7 @@ def test_files_belong_to_the_caller_both_ways(boxed: Boxed) -> None:
     assert not boxed.path("a").exists()
 
 
+@engines.on_one_engine
 def test_the_same_container_is_used_after_down_and_up(boxed: Boxed) -> None:
     boxed.ok("new", "a", "--up")
     first = boxed.inspect("a").id
@@ -204,6 +207,7 @@ def test_the_same_container_is_used_after_down_and_up(boxed: Boxed) -> None:
     assert boxed.get("a")
 
 
+@engines.on_one_engine
 def test_reset_makes_a_new_container_and_an_empty_data_directory(boxed: Boxed) -> None:
     boxed.configure(more="hooks: {setup: ['echo run >> \"$BERTH_DATA_DIR/setup\"']}\n")
     boxed.ok("new", "a", "--up")
@@ -215,6 +219,7 @@ def test_reset_makes_a_new_container_and_an_empty_data_directory(boxed: Boxed) -
     assert (boxed.path("a") / ".berth/data/setup").read_text() == "run\n"
 
 
+@engines.on_one_engine
 def test_processes_are_steered_and_their_logs_read(boxed: Boxed) -> None:
     more = "  other:\n    command: 'echo out; echo err >&2; exec sleep 1000'\n"
     boxed.configure(processes=WEB + more)
@@ -231,6 +236,7 @@ def test_processes_are_steered_and_their_logs_read(boxed: Boxed) -> None:
     boxed.fails("not_running", "start", "other", "a")
 
 
+@engines.on_one_engine
 def test_a_process_that_fails_is_told_with_its_last_lines(boxed: Boxed) -> None:
     boxed.configure(processes="  bad:\n    command: 'echo the reason; exit 3'\n", listen="{}")
     boxed.ok("new", "a")
@@ -248,6 +254,7 @@ def test_hooks_run_inside_with_a_time_limit_that_ends_everything_they_started(bo
     assert "987" not in shown.text.replace("\0", " ").replace("cat /proc", "")
 
 
+@engines.on_one_engine
 def test_a_failing_hook_names_line_and_code_and_its_output_is_the_story(boxed: Boxed) -> None:
     boxed.configure(more="hooks: {setup: ['echo on stdout; echo \"$GIT_DIR $BERTH_SUPERVISED\" >&2; exit 5']}\n")
     outcome = boxed("new", "a")
@@ -258,6 +265,7 @@ def test_a_failing_hook_names_line_and_code_and_its_output_is_the_story(boxed: B
     assert "on stdout" not in outcome.out
 
 
+@engines.on_one_engine
 def test_a_failing_setup_is_repeated_by_up(boxed: Boxed) -> None:
     boxed.configure(more="hooks: {setup: ['test -e .berth/data/fixed']}\n")
     boxed.fails("setup_failed", "new", "a")
@@ -266,6 +274,7 @@ def test_a_failing_setup_is_repeated_by_up(boxed: Boxed) -> None:
     assert boxed.document("a")["phase"] == "running"
 
 
+@engines.on_one_engine
 def test_teardown_runs_inside_although_everything_is_stopped(boxed: Boxed, tmp_path: Path) -> None:
     boxed.configure(more="hooks: {teardown: ['echo torn down in $BERTH_WORKSPACE']}\n")
     boxed.ok("new", "a", "--up")
@@ -349,6 +358,7 @@ def test_a_cancelled_run_stops_its_workspace_and_no_other(boxed: Boxed) -> None:
     assert boxed.get("a")
 
 
+@engines.on_one_engine
 def test_run_starts_a_container_that_is_down(boxed: Boxed) -> None:
     boxed.ok("new", "a", "--up")
     boxed.ok("down", "a")
@@ -378,6 +388,7 @@ def test_a_foreign_container_with_our_name_is_left_alone(boxed: Boxed) -> None:
     boxed.ok("up", "a")
 
 
+@engines.on_one_engine
 def test_a_missing_image_is_said_and_nothing_is_pulled(boxed: Boxed) -> None:
     boxed.configure(image="berth-no-such-image:local")
     error = boxed.fails("image_missing", "new", "a", "--up")
@@ -386,6 +397,7 @@ def test_a_missing_image_is_said_and_nothing_is_pulled(boxed: Boxed) -> None:
     assert boxed.ours() == []
 
 
+@engines.on_one_engine
 def test_a_changed_contract_is_refused(boxed: Boxed) -> None:
     boxed.ok("new", "a")
     text = (boxed.path("a") / "berth.yaml").read_text()
@@ -393,6 +405,7 @@ def test_a_changed_contract_is_refused(boxed: Boxed) -> None:
     assert "port contract changed" in boxed.fails("contract_changed", "up", "a")["message"]
 
 
+@engines.on_one_engine
 def test_a_path_that_a_mount_cannot_name_is_refused(boxed: Boxed) -> None:
     boxed.configure(more="worktree_root: 'with, comma'\n")
     error = boxed.fails("unsupported_path", "new", "a")
@@ -422,6 +435,7 @@ def test_another_engine_or_none_changes_nothing(boxed: Boxed) -> None:
     assert boxed.ours() == []
 
 
+@engines.on_one_engine
 def test_compose_variables_do_not_matter(boxed: Boxed) -> None:
     shared = {"COMPOSE_PROJECT_NAME": "shared", "COMPOSE_FILE": "/nope"}
     for slug in ("a", "b"):
@@ -461,6 +475,7 @@ def test_a_lost_supervisor_is_told_with_its_survivors_and_ended_by_up(boxed: Box
     assert boxed.shell("a", "cat /proc/[0-9]*/cmdline | tr '\\0' ' '").count("http.server") == 1
 
 
+@engines.on_one_engine
 def test_down_reports_what_a_lost_supervisor_left(boxed: Boxed) -> None:
     boxed.ok("new", "a", "--up")
     boxed.kill_inside("a", "supervise")

@@ -42,6 +42,10 @@ def for_this_user(kind: str) -> bool:
     return kind != "podman-rootless" if os.getuid() == 0 else kind == "podman-rootless"
 
 
+# For what no engine does differently: one engine is enough, and a third of the time.
+on_one_engine = pytest.mark.parametrize("kind", ["docker" if os.getuid() == 0 else "podman-rootless"], indirect=True)
+
+
 @cache
 def why_not(kind: str) -> str | None:
     """Why that engine cannot be used by this user on this host, or None."""
