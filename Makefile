@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+ENGINE ?= docker
+BASE_IMAGE ?= debian:bookworm-slim
 
 .PHONY: demo test lint bench image
 
@@ -9,4 +11,4 @@ demo: ; @scripts/setup demo $(EXAMPLE) && examples/demo $(EXAMPLE)
 test: ; @scripts/setup test && $(BIN)/python -m pytest $(PYTEST_ARGS) && $(MAKE) --no-print-directory lint
 lint: ; @$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 bench: ; @scripts/setup test && $(BIN)/python benchmarks/run.py $(BENCH_ARGS)
-image: ; @echo "the images are not there yet"
+image: ; @$(ENGINE) build --build-arg BASE_IMAGE=$(BASE_IMAGE) -t berth-runtime:local runtime

@@ -12,8 +12,6 @@ import termios
 from collections.abc import Mapping
 from pathlib import Path
 
-import pytest
-
 from support.cli import PROGRAM, Berth
 from support.repos import commit, git
 
@@ -66,25 +64,23 @@ def test_tables_are_aligned_and_headed_on_a_terminal_and_tabs_in_a_pipe(berth: B
     assert ESCAPE not in piped
 
 
-@pytest.mark.parametrize(
-    ("words", "env", "coloured"),
-    [
-        ((), {}, True),
-        ((), {"NO_COLOR": "1"}, False),
-        ((), {"NO_COLOR": ""}, True),
-        ((), {"TERM": "dumb"}, False),
-        ((), {"TERM": "dumb", "CLICOLOR_FORCE": "1"}, True),
-        (("--no-color",), {"CLICOLOR_FORCE": "1"}, False),
-        ((), {"NO_COLOR": "1", "CLICOLOR_FORCE": "1"}, False),
-        (("--json",), {"CLICOLOR_FORCE": "1"}, False),
-    ],
-)
-def test_colour_follows_flag_variables_and_terminal(
-    berth: Berth, words: tuple[str, ...], env: dict[str, str], coloured: bool
-) -> None:
+COLOURS: list[tuple[tuple[str, ...], dict[str, str], bool]] = [
+    ((), {}, True),
+    ((), {"NO_COLOR": "1"}, False),
+    ((), {"NO_COLOR": ""}, True),
+    ((), {"TERM": "dumb"}, False),
+    ((), {"TERM": "dumb", "CLICOLOR_FORCE": "1"}, True),
+    (("--no-color",), {"CLICOLOR_FORCE": "1"}, False),
+    ((), {"NO_COLOR": "1", "CLICOLOR_FORCE": "1"}, False),
+    (("--json",), {"CLICOLOR_FORCE": "1"}, False),
+]
+
+
+def test_colour_follows_flag_variables_and_terminal(berth: Berth) -> None:
     berth.ok("new", "a")
-    _, screen = on_a_terminal(berth, "ls", *words, env=env)
-    assert (ESCAPE in screen) is coloured, screen
+    for words, env, coloured in COLOURS:
+        _, screen = on_a_terminal(berth, "ls", *words, env=env)
+        assert (ESCAPE in screen) is coloured, (words, env, screen)
 
 
 def test_colour_can_be_forced_into_a_pipe(berth: Berth) -> None:
@@ -122,9 +118,8 @@ def test_without_a_terminal_there_is_no_spinner(berth: Berth, repo: Path) -> Non
     assert outcome.err == ""
 
 
-@pytest.mark.parametrize("words", [("ls",), ("status", "a"), ("plan", "a"), ("agents",), ("-h",), ("ls", "--json")])
-def test_a_reader_that_has_gone_ends_a_command_silently_with_141(berth: Berth, words: tuple[str, ...]) -> None:
-    berth.ok("new", "a")
+def with_nobody_reading(berth: Berth, *words: str) -> tuple[int, bytes]:
+    """Exit code and stderr of a command whose stdout has no reader."""
     reader, writer = os.pipe()
     os.close(reader)
     try:
@@ -140,38 +135,27 @@ def test_a_reader_that_has_gone_ends_a_command_silently_with_141(berth: Berth, w
         )
     finally:
         os.close(writer)
-    assert (done.returncode, done.stderr) == (141, b"")
+    return done.returncode, done.stderr
+
+
+def test_a_reader_that_has_gone_ends_a_command_silently_with_141(berth: Berth) -> None:
+    berth.ok("new", "a")
+    for words in (("ls",), ("status", "a"), ("plan", "a"), ("agents",), ("-h",), ("ls", "--json")):
+        assert with_nobody_reading(berth, *words) == (141, b""), words
 
 
 def test_the_action_is_completed_though_nobody_reads(berth: Berth) -> None:
-    reader, writer = os.pipe()
-    os.close(reader)
-    try:
-        done = subprocess.run(
-            [*PROGRAM, "new", "a"],
-            cwd=berth.cwd,
-            env=berth.environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=writer,
-            stderr=subprocess.DEVNULL,
-            check=False,
-            timeout=60,
-        )
-    finally:
-        os.close(writer)
-    assert done.returncode == 141
+    assert with_nobody_reading(berth, "new", "a")[0] == 141
     assert berth.doc("status", "a")["phase"] == "ready"
 
 
-@pytest.mark.parametrize(
-    "env", [{"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}, {"COLUMNS": "0"}, {"SHELL": "/bin/日本"}]
-)
-def test_odd_locales_and_sizes_change_nothing(berth: Berth, repo: Path, env: dict[str, str]) -> None:
+def test_odd_locales_and_sizes_change_nothing(berth: Berth) -> None:
     berth.ok("new", "a")
     git(berth.path("a"), "checkout", "-q", "-b", "功能/é")
-    document = berth.ok("status", "a", "--json", env=env).json
-    assert document["branch"] == "功能/é"
-    assert "功能/é" in berth.ok("ls", env=env).out
+    for env in ({"LC_ALL": "C"}, {"LC_ALL": "C", "PYTHONUTF8": "0"}, {"COLUMNS": "0"}, {"SHELL": "/bin/日本"}):
+        document = berth.ok("status", "a", "--json", env=env).json
+        assert document["branch"] == "功能/é"
+        assert "功能/é" in berth.ok("ls", env=env).out
 
 
 def test_no_command_waits_for_an_open_silent_stdin(berth: Berth) -> None:

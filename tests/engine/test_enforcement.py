@@ -14,7 +14,7 @@ from berth.tools.engine.client import Engine
 from support import rows
 from support.contained import processes
 from support.engines import IMAGE, labelled
-from support.jail import document_of, manifest
+from support.jail import document_of, manifest, note
 from support.world import Row
 
 # Controls that an engine refuses by itself: Docker's profile every unshare, a container without IPv6 its addresses.
@@ -58,12 +58,12 @@ def seen(kind: str, engine: Engine, outcomes: dict[str, Any]) -> Any:
     return outcomes[kind]
 
 
-def test_every_attempt_of_the_table_is_refused_as_documented(seen: Any, record_property: Any) -> None:
+def test_every_attempt_of_the_table_is_refused_as_documented(seen: Any, request: pytest.FixtureRequest) -> None:
     table: list[Row] = [*rows.FILES_LANDLOCK, *rows.FILES_MODES, *processes(), *rows.PORTS, *rows.FAMILIES]
     wrong = {}
     for row in table:
         outcome, control = seen["rows"][row.id], seen["rows"].get(row.id + "+")
-        record_property("row", [row.id, row.expected, outcome, control, ""])
+        note(request, "row", [row.id, row.expected, outcome, control, ""])
         if row.control is not None and row.id not in REFUSED_BY_AN_ENGINE and control != row.control_gives:
             wrong[row.id + ", control"] = [control, row.control_gives]
         if outcome != rows.PROCESSES_VALUES.get(row.id, outcome) or str(outcome) not in row.expected.split("|"):

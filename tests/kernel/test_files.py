@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.jail import document_of, inside, manifest, needs_kernel
+from support.jail import document_of, inside, manifest, needs_kernel, note
 from support.rows import FILES_APP, FILES_LANDLOCK, FILES_MODES, lay_out_files
 from support.world import Row, World, run_rows, without
 
@@ -34,15 +34,17 @@ def seen_without_landlock() -> Any:
 
 @pytest.mark.parametrize("row", [*FILES_LANDLOCK, *FILES_MODES], ids=lambda row: row.id)
 def test_an_app_is_refused_what_it_was_not_granted_and_allowed_what_it_was(
-    row: Row, seen: Any, record_property: Any
+    row: Row, seen: Any, request: pytest.FixtureRequest
 ) -> None:
-    record_property("row", [row.id, row.expected, seen[row.id], row.control and seen[row.id + "+"], row.held_by])
+    note(request, "row", [row.id, row.expected, seen[row.id], row.control and seen[row.id + "+"], row.held_by])
     if row.control is not None:
         assert seen[row.id + "+"] == row.control_gives, "positive control"
     assert seen[row.id] in row.expected.split("|")
 
 
 @pytest.mark.parametrize("row", FILES_LANDLOCK, ids=lambda row: row.id)
-def test_without_landlock_the_attempt_succeeds(row: Row, seen_without_landlock: Any, record_property: Any) -> None:
-    record_property("removed", [row.id, "Landlock", seen_without_landlock[row.id]])
+def test_without_landlock_the_attempt_succeeds(
+    row: Row, seen_without_landlock: Any, request: pytest.FixtureRequest
+) -> None:
+    note(request, "removed", [row.id, "Landlock", seen_without_landlock[row.id]])
     assert seen_without_landlock[row.id] == row.removed

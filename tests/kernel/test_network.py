@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.jail import document_of, inside, manifest, needs_kernel
+from support.jail import document_of, inside, manifest, needs_kernel, note
 from support.rows import ANYWHERE, DECLARED, FAMILIES, LISTEN, NETWORK_APP, PORTS, WITHOUT_NETWORK, listeners
 from support.world import Row, World, run_rows, without
 
@@ -50,9 +50,11 @@ def connecting() -> Any:
 
 
 @pytest.mark.parametrize("row", [*PORTS, *FAMILIES], ids=lambda row: row.id)
-def test_an_app_with_some_ports_has_those_and_no_other_way_out(row: Row, some: Any, record_property: Any) -> None:
+def test_an_app_with_some_ports_has_those_and_no_other_way_out(
+    row: Row, some: Any, request: pytest.FixtureRequest
+) -> None:
     seen, _arrived = some
-    record_property("row", [row.id, row.expected, seen[row.id], row.control and seen[row.id + "+"], row.held_by])
+    note(request, "row", [row.id, row.expected, seen[row.id], row.control and seen[row.id + "+"], row.held_by])
     assert seen[row.id + "+"] == "ok", "positive control"
     assert seen[row.id] == row.expected
 
@@ -63,16 +65,16 @@ def test_nothing_arrives_at_a_port_that_nobody_declared(some: Any) -> None:
 
 
 @pytest.mark.parametrize("row", WITHOUT_NETWORK, ids=lambda row: row.id)
-def test_an_app_without_network_has_unix_sockets_only(row: Row, none: Any, record_property: Any) -> None:
+def test_an_app_without_network_has_unix_sockets_only(row: Row, none: Any, request: pytest.FixtureRequest) -> None:
     seen, _arrived = none
-    record_property("row", [row.id, row.expected, seen[row.id], seen[row.id + "+"], row.held_by])
+    note(request, "row", [row.id, row.expected, seen[row.id], seen[row.id + "+"], row.held_by])
     assert seen[row.id + "+"] == "ok", "positive control"
     assert seen[row.id] == row.expected
 
 
 @pytest.mark.parametrize("row", LISTEN, ids=lambda row: row.id)
-def test_listening_needs_a_grant_of_its_own(row: Row, connecting: Any, record_property: Any) -> None:
-    record_property("row", [row.id, row.expected, connecting[row.id], connecting[row.id + "+"], row.held_by])
+def test_listening_needs_a_grant_of_its_own(row: Row, connecting: Any, request: pytest.FixtureRequest) -> None:
+    note(request, "row", [row.id, row.expected, connecting[row.id], connecting[row.id + "+"], row.held_by])
     assert connecting[row.id + "+"] == "ok", "positive control"
     assert connecting[row.id] == row.expected
 
@@ -87,16 +89,16 @@ def test_an_app_that_may_go_anywhere_still_has_no_other_families() -> None:
 
 
 @pytest.mark.parametrize("row", PORTS, ids=lambda row: row.id)
-def test_without_landlock_every_port_is_open(row: Row, record_property: Any, no_landlock: Any) -> None:
-    record_property("removed", [row.id, "Landlock", no_landlock[0][row.id]])
+def test_without_landlock_every_port_is_open(row: Row, request: pytest.FixtureRequest, no_landlock: Any) -> None:
+    note(request, "removed", [row.id, "Landlock", no_landlock[0][row.id]])
     assert no_landlock[0][row.id] == "ok"
 
 
 @pytest.mark.parametrize("row", FAMILIES, ids=lambda row: row.id)
 def test_without_the_filter_the_other_families_are_the_kernels_to_refuse(
-    row: Row, record_property: Any, no_filter: Any
+    row: Row, request: pytest.FixtureRequest, no_filter: Any
 ) -> None:
-    record_property("removed", [row.id, "seccomp", no_filter[0][row.id]])
+    note(request, "removed", [row.id, "seccomp", no_filter[0][row.id]])
     assert row.removed == "*" or no_filter[0][row.id] == row.removed
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from support.jail import document_of, inside, manifest, needs_kernel
+from support.jail import document_of, inside, manifest, needs_kernel, note
 from support.rows import (
     PROCESSES_APP,
     PROCESSES_KERNEL,
@@ -37,8 +37,8 @@ def seen_without_seccomp() -> Any:
 
 
 @pytest.mark.parametrize("row", [*PROCESSES_SECCOMP, *PROCESSES_KERNEL], ids=lambda row: row.id)
-def test_a_side_door_is_shut_and_the_front_door_is_open(row: Row, seen: Any, record_property: Any) -> None:
-    record_property("row", [row.id, row.expected, seen[row.id], row.control and seen[row.id + "+"], row.held_by])
+def test_a_side_door_is_shut_and_the_front_door_is_open(row: Row, seen: Any, request: pytest.FixtureRequest) -> None:
+    note(request, "row", [row.id, row.expected, seen[row.id], row.control and seen[row.id + "+"], row.held_by])
     if row.control is not None:
         value = seen[row.id + "+"]
         assert value == row.control_gives, "positive control"
@@ -47,9 +47,9 @@ def test_a_side_door_is_shut_and_the_front_door_is_open(row: Row, seen: Any, rec
 
 @pytest.mark.parametrize("row", PROCESSES_SECCOMP, ids=lambda row: row.id)
 def test_without_the_filter_the_kernel_answers_itself(
-    row: Row, seen_without_seccomp: Any, record_property: Any
+    row: Row, seen_without_seccomp: Any, request: pytest.FixtureRequest
 ) -> None:
-    record_property("removed", [row.id, "seccomp", seen_without_seccomp[row.id]])
+    note(request, "removed", [row.id, "seccomp", seen_without_seccomp[row.id]])
     assert (
         row.removed == "*"
         or seen_without_seccomp[row.id] in str(row.removed).split("|")

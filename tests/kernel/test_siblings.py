@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from support.jail import document_of, inside, manifest, needs_kernel
+from berth.guest.sandbox import sockets
+from support.jail import document_of, inside, manifest, needs_kernel, note
 from support.world import PYTHON, Process, Row, World, run_rows, without
 
 pytestmark = needs_kernel
@@ -31,7 +32,8 @@ class Siblings:
 
     def __init__(self, *, b_becomes: Any = None) -> None:
         self.world = World(document_of(A, B, C))
-        make_sockets(self.world)
+        sockets.make_directories(self.world.document)
+        self.listeners = sockets.listen_all(self.world.document)
         self.b = self.world.start("b", PYTHON, "-I", "-S", "-c", STAY, become=b_becomes)
         self.b.await_ready()
         self.same_uid = stay_as(10000)
@@ -54,38 +56,6 @@ def stay_as(uid: int) -> int:
     os.close(write_end)
     assert os.read(read_end, 1) == b"r"
     return pid
-
-
-def make_sockets(world: World) -> None:
-    """The layout of sandboxes.md 5.3 for RPC and peer sockets; a may call c, nobody may call b."""
-    for app in world.document.apps:
-        base = f"/run/berth/{app.name}"
-        os.mkdir(base)
-        os.mkdir(f"{base}/peers")
-        for path in (base, f"{base}/peers"):
-            os.chmod(path, 0o711)
-            os.chown(path, 0, app.uid)
-        listen(f"{base}/rpc.sock", 0o600, app.uid, app.uid)
-        for other in world.document.apps:
-            place = f"{base}/peers/{other.name}"
-            os.mkdir(place)
-            granted = other.name in app.callers
-            os.chmod(place, 0o710 if granted else 0o700)
-            os.chown(place, 0, other.uid if granted else 0)
-            if granted:
-                listen(f"{place}/rpc.sock", 0o660, app.uid, other.uid)
-
-
-LISTENING: list[socket.socket] = []
-
-
-def listen(path: str, mode: int, uid: int, gid: int) -> None:
-    sock = socket.socket(socket.AF_UNIX)
-    sock.bind(path)
-    os.chmod(path, mode)
-    os.chown(path, uid, gid)
-    sock.listen(64)
-    LISTENING.append(sock)
 
 
 def rows_for(siblings: Siblings) -> list[Row]:
@@ -224,11 +194,11 @@ def outcome() -> Any:
     return run()
 
 
-def test_no_attempt_on_a_sibling_succeeds_and_every_control_does(outcome: Any, record_property: Any) -> None:
+def test_no_attempt_on_a_sibling_succeeds_and_every_control_does(outcome: Any, request: pytest.FixtureRequest) -> None:
     table, _living = outcome
     wrong = []
     for name, expected, seen, control, control_expected in table:
-        record_property("row", [name, expected, seen, control, ""])
+        note(request, "row", [name, expected, seen, control, ""])
         if seen not in expected.split("|") or control != control_expected:
             wrong.append((name, expected, seen, control))
     assert wrong == []
@@ -265,15 +235,15 @@ def _wait_for_signals(pid: int) -> None:
             return
 
 
-def test_an_app_that_signals_everybody_reaches_nobody(record_property: Any) -> None:
+def test_an_app_that_signals_everybody_reaches_nobody(request: pytest.FixtureRequest) -> None:
     seen = killed_by_kill_all()
-    record_property("row", ["P04 signal everybody", "[True, True]", seen, "", "scope"])
+    note(request, "row", ["P04 signal everybody", "[True, True]", seen, "", "scope"])
     assert seen == [True, True]
 
 
-def test_without_the_scope_it_reaches_its_own_uid_only(record_property: Any) -> None:
+def test_without_the_scope_it_reaches_its_own_uid_only(request: pytest.FixtureRequest) -> None:
     seen = killed_by_kill_all(become=without("landlock"))
-    record_property("removed", ["P04 signal everybody", "Landlock scope", seen])
+    note(request, "removed", ["P04 signal everybody", "Landlock scope", seen])
     assert seen == [True, False]
 
 
@@ -281,37 +251,37 @@ def named(table: Any) -> dict[str, Any]:
     return {name: seen for name, _expected, seen, _control, _gives in table}
 
 
-def test_the_signal_scope_is_what_protects_the_same_uid(record_property: Any) -> None:
+def test_the_signal_scope_is_what_protects_the_same_uid(request: pytest.FixtureRequest) -> None:
     seen = named(run(become=without("landlock"))[0])
     for name in ("row 29 the same uid outside the domain", "row 29 the same uid by pidfd"):
-        record_property("removed", [name, "Landlock scope", seen[name]])
+        note(request, "removed", [name, "Landlock scope", seen[name]])
         assert seen[name] == "ok"
     assert seen["P04 signal a sibling"] == "EPERM", "the uid still protects a sibling"
 
 
-def test_the_abstract_scope_is_what_hides_names(record_property: Any) -> None:
+def test_the_abstract_scope_is_what_hides_names(request: pytest.FixtureRequest) -> None:
     seen = named(run(become=without("landlock"))[0])
     for name in ("R04 abstract socket outside the domain", "R04 abstract datagram to a sibling"):
-        record_property("removed", [name, "Landlock scope", seen[name]])
+        note(request, "removed", [name, "Landlock scope", seen[name]])
         assert seen[name] == "ok"
 
 
-def test_the_filter_is_what_protects_memory_of_the_same_uid(record_property: Any) -> None:
+def test_the_filter_is_what_protects_memory_of_the_same_uid(request: pytest.FixtureRequest) -> None:
     seen = named(run(become=without("landlock", "seccomp"))[0])
     for name in ("P03 ptrace the same uid", "P03 take the same uid's descriptor"):
-        record_property("removed", [name, "seccomp and Landlock", seen[name]])
+        note(request, "removed", [name, "seccomp and Landlock", seen[name]])
         assert seen[name] == "ok"
 
 
-def test_landlock_is_what_hides_other_processes_in_procfs(record_property: Any) -> None:
+def test_landlock_is_what_hides_other_processes_in_procfs(request: pytest.FixtureRequest) -> None:
     seen = named(run(become=without("landlock"))[0])
     for name in ("P01 /proc/b/cmdline", "P01 /proc/b/status", "P02 /proc/net/unix", "P01 the same uid's environ"):
-        record_property("removed", [name, "Landlock", seen[name]])
+        note(request, "removed", [name, "Landlock", seen[name]])
         assert seen[name] == "ok"
     assert seen["P01 /proc/b/environ"] == "EACCES", "the uid still protects what is secret"
 
 
-def test_the_uid_is_what_protects_sockets_and_siblings(record_property: Any) -> None:
+def test_the_uid_is_what_protects_sockets_and_siblings(request: pytest.FixtureRequest) -> None:
     """App a with the uid of b: what was refused by owner and mode is open."""
     seen = named(run(become=without("landlock", uid=10001))[0])
     for name in (
@@ -320,7 +290,7 @@ def test_the_uid_is_what_protects_sockets_and_siblings(record_property: Any) -> 
         "P29 limits of a sibling",
         "P01 /proc/b/environ",
     ):
-        record_property("removed", [name, "uid", seen[name]])
+        note(request, "removed", [name, "uid", seen[name]])
         assert seen[name] == "ok"
 
 

@@ -161,8 +161,10 @@ def file_system(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
         subprocess.run(["umount", str(mount)], check=True)
 
 
-@pytest.mark.usefixtures("own_python")
-def test_a_template_is_shared_where_the_file_system_can(berth: Berth, file_system: tuple[str, Path]) -> None:
+def test_a_template_is_shared_where_the_file_system_can(
+    file_system: tuple[str, Path], own_python: None, berth: Berth
+) -> None:
+    # The file system comes first among the arguments, so that it is unmounted last.
     require("postgres-template")
     kind, mount = file_system
     berth.cwd = project("postgres-template", mount / "catalogue")

@@ -179,13 +179,21 @@ COUNTS = ["shutdown_timeout_seconds", "gc.idle_stop_hours", "gc.remove_after_day
         ("true", "must be a whole number, not the boolean true"),
         ("[1]", "must be a whole number, not a list"),
         ("{}", "must be a whole number, not a mapping"),
-        ("9007199254740993", "must be between 0 and 9007199254740992, not 9007199254740993"),
     ],
 )
 def test_counts_are_whole_numbers_from_zero(field: str, value: str, problem: str) -> None:
     outer, _, inner = field.rpartition(".")
     text = f"{outer}: {{{inner}: {value}}}" if outer else f"{field}: {value}"
     assert complaints(text) == [f"1:{text.index(value) + 1}: {field}: {problem}"]
+
+
+def test_counts_end_where_the_supervisor_and_json_cannot_follow() -> None:
+    assert complaints("shutdown_timeout_seconds: 1000000001") == [
+        "1:27: shutdown_timeout_seconds: must be between 0 and 1000000000, not 1000000001"
+    ]
+    assert complaints("gc: {max_workspaces: 9007199254740993}") == [
+        "1:22: gc.max_workspaces: must be between 0 and 9007199254740992, not 9007199254740993"
+    ]
 
 
 def test_gc_is_read() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
 from berth.errors import BerthError
+from berth.guest.services.definition import definitions
 from berth.spec import keys, schemas
 from berth.spec.config import Config, parse
 from berth.spec.contract import Contract, differences
@@ -24,7 +25,7 @@ from support.fixtures import BERTH_YAMLS
 
 LINE = re.compile(r"berth\.yaml:[1-9][0-9]*:[1-9][0-9]*: \S.*")
 SCHEMA = Draft202012Validator(schemas.schema("config"))
-fuzz = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+fuzz = settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def outcome(raw: bytes) -> Config | None:
@@ -53,6 +54,8 @@ def use(config: Config) -> None:
     assert set(document["processes"]) == set(config.processes)
     assert load(rendered.text, file="pc.yaml").data == document
     assert math.isfinite(rendered.timeout_seconds)
+    if config.processes and config.runtime.supervisor == "berth":
+        assert definitions(document), "the supervisor takes what was accepted"
     contract = Contract.of(config)
     assert differences(Contract.from_record(*contract.record(), contract.ports), config) is None
 

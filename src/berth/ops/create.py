@@ -263,8 +263,7 @@ def configuration_at(ctx: Context, repo: Repository, commit: str) -> Config:
     if raw is None and not repo.bare and os.path.exists(os.path.join(repo.path, "berth.yaml")):
         ctx.say.warning(f"{repo.path}/berth.yaml is not committed: the new workspace starts without a configuration")
     config = parse(raw or b"", "berth.yaml")
-    for note in config.notes:
-        ctx.say.note(note)
+    ctx.tell_once(config.notes)
     return config
 
 

@@ -67,8 +67,9 @@ class Native:
     def sweep(self) -> list[dict[str, Any]]:
         """End survivors and what hooks left behind; a running supervisor's processes are none."""
         found = self.require_known()
-        if found.kind == RUNNING:
-            return []
+        return [] if found.kind == RUNNING else self._sweep(found)
+
+    def _sweep(self, found: Found) -> list[dict[str, Any]]:
         if found.kind == SILENT:
             self._end_supervisor(found, patience_seconds=0.0)
         ended = self._end_marked() if found.survivors or found.kind != STOPPED else []
@@ -139,7 +140,7 @@ class Native:
         if found.kind == RUNNING:
             self._warn_of_another_definition(launch)
         else:
-            self.sweep()
+            self._sweep(found)
             self.refuse_foreign_listeners()
             self._start(launch)
         steps.reach("before waiting for readiness")

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 HINT = "berth schema config"
 LONGEST_SHOWN = 60
-SOME_LARGE_NUMBER = 2**31  # a bound that nobody needs to be told of
+SOME_LARGE_NUMBER = 10**9  # a bound that nobody needs to be told of
 
 
 class Complaint:

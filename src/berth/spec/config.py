@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from berth.spec.complaints import Checker, excerpt, invalid, told
 from berth.spec.environment import GIT_LOCATION, expand_problems, injected_names
-from berth.spec.fields import FIELDS, GC, HIGHEST_PORT, HOOKS, RUNTIME
+from berth.spec.fields import FIELDS, GC, HIGHEST_PORT, HOOKS, LONGEST_SECONDS, RUNTIME
 from berth.spec.names import is_port_name, variable_name
 from berth.spec.paths import cleaned, repository_path_problem, worktree_root_problem
 
@@ -136,12 +136,13 @@ def parse(document: Positioned, *, file: str) -> Config:
     config.ports = _ports(checker, data.get("ports"))
     config.listen = _listen(checker, data, config)
     config.env = _env(checker, data.get("env"), config)
-    path = checker.path(data.get("env_file"), ("env_file",), repository_path_problem)
-    config.env_file = cleaned(path) if path is not None else None
+    env_file = checker.path(data.get("env_file"), ("env_file",), repository_path_problem)
+    config.env_file = cleaned(env_file) if env_file is not None else None
     config.copy_dirs = _copy_dirs(checker, data.get("copy_dirs"))
     config.hooks = _hooks(checker, data.get("hooks"))
     config.gc = _gc(checker, data.get("gc"))
-    seconds = checker.integer(data.get("shutdown_timeout_seconds"), ("shutdown_timeout_seconds",), least=0, most=MOST)
+    path = ("shutdown_timeout_seconds",)
+    seconds = checker.integer(data.get(*path), path, least=0, most=LONGEST_SECONDS)
     config.shutdown_timeout_seconds = seconds or DEFAULT_SHUTDOWN_SECONDS
     config.processes = check_processes(checker, data.get("processes"), config)
     config.notes = tuple(told(checker.notes, file=file))

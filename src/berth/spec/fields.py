@@ -19,6 +19,7 @@ PROCESS_NAME = "^[A-Za-z0-9_][A-Za-z0-9_.-]*$"
 MEMORY = "^[1-9][0-9]*[bBkKmMgG]?$"
 CONTAINER = "container: "
 HIGHEST_PORT = 65535
+LONGEST_SECONDS = 10**9  # what the supervisor takes: thirty years
 
 TEXT = {"type": "string", "minLength": 1}
 NOT_AN_OPTION = {"type": "string", "pattern": "^[^-]"}

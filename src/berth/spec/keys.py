@@ -66,7 +66,7 @@ EXEC: dict[str, Key] = {
 }
 HTTP_GET: dict[str, Key] = {
     "host": Key(HTTP_TEXT, "host; localhost is tried on IPv4 and IPv6", default="127.0.0.1", example="localhost"),
-    "port": Key(PORT, "port, or a reference to BERTH_PORT_<NAME>", example="${BERTH_PORT_WEB}"),
+    "port": Key(PORT, "port, or a reference to `BERTH_PORT_<NAME>`", example="${BERTH_PORT_WEB}"),
     "num_port": Key(PORT_NUMBER, "the same as port, as a number", example=8080),
     "path": Key(HTTP_TEXT, "path of the request", default="/", example="/healthz"),
     "scheme": Key(
@@ -167,11 +167,13 @@ PROCESS: dict[str, Key] = {
     ),
     "launch_timeout_seconds": Key(SECONDS, "the daemon's command returns within it", default=5, least=0.01, example=10),
     "is_tty": Key(BOOLEAN, "its output is a pseudo-terminal of 80 × 24", default=False, example=True),
-    "replicas": Key(INTEGER, "copies, named <name>-0 …", default=1, least=1, most=500, example=2),
+    "replicas": Key(INTEGER, "copies, named `<name>-0` …", default=1, least=1, most=500, example=2),
     "disabled": Key(BOOLEAN, "not started by up; berth start starts it", default=False, example=True),
     "is_disabled": Key(BOOLEAN, "the same as disabled", default=False, example=True),
     "log_location": Key(
-        PATH, "its output goes there, relative to the workspace; default .berth/logs/<name>.log", example="logs/web.log"
+        PATH,
+        "its output goes there, relative to the workspace; default `.berth/logs/<name>.log`",
+        example="logs/web.log",
     ),
     "description": _carried(STRING, "carried and shown", example="the web server"),
     "namespace": _carried(STRING, "carried and shown", example="backend"),

@@ -6,7 +6,7 @@ from berth.spec import keys, references
 from berth.spec.complaints import excerpt, kind
 from berth.spec.dependencies import check_dependencies
 from berth.spec.environment import injected_names
-from berth.spec.fields import HIGHEST_PORT
+from berth.spec.fields import HIGHEST_PORT, LONGEST_SECONDS
 from berth.spec.keys import Key
 from berth.spec.names import is_process_name
 from berth.spec.paths import repository_path_problem
@@ -133,7 +133,7 @@ class _Definition:
         self.checker.integer(value, path, least=least, most=most)
 
     def _number(self, path: Path, value: Any, key: Key) -> None:
-        self.checker.number(value, path, least=key.least or 0, most=MOST)
+        self.checker.number(value, path, least=key.least or 0, most=LONGEST_SECONDS)
 
     def _boolean(self, path: Path, value: Any, key: Key) -> None:
         self.checker.boolean(value, path)

@@ -39,7 +39,6 @@ class Children:
         self.on_orphan: Callable[[int, int], None] = lambda pid, status: None
         self.after_reap: list[Callable[[], None]] = []
         self._exits: dict[int, Callable[[int], None]] = {}
-        self._home = os.open(".", os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
         self._execs: dict[int, tuple[int, Callable[[int], None] | None]] = {}
         self._sweep: set[int] = set()
         loop.on_signal(signal.SIGCHLD, self.reap)
@@ -101,35 +100,6 @@ class Children:
         self._exits[pid] = on_exit
         return pid
 
-    def spawn_keeper(
-        self, argv: Sequence[str], *, stdin: int, stdout: int, tag: int | None, on_exit: Callable[[int], None]
-    ) -> int:
-        """Start a small program of our own that needs no exactness, in ``/`` and without an environment.
-
-        By posix_spawn, at a third of the price: glibc leaves its two internal signals ignored in the child. It can set
-        neither directory nor limits: for a moment this one thread's are the child's. Raises OSError.
-        """
-        before = resource.getrlimit(RLIMIT_LOCKS)
-        null = os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_RDWR, 0
-        try:
-            if tag is not None:
-                resource.setrlimit(RLIMIT_LOCKS, (tag, before[1]))
-            os.chdir("/")
-            pid = os.posix_spawn(
-                argv[0],
-                list(argv),
-                {},
-                file_actions=[(os.POSIX_SPAWN_DUP2, stdin, 0), (os.POSIX_SPAWN_DUP2, stdout, 1), null],
-                setsid=True,
-                setsigmask=(),
-                setsigdef=SIGNALS,
-            )
-        finally:
-            os.fchdir(self._home)
-            resource.setrlimit(RLIMIT_LOCKS, before)
-        self._exits[pid] = on_exit
-        return pid
-
     def _executed(self, pid: int) -> None:
         """The child's report came: end of file, or why it could not be executed."""
         reader, on_exec = self._execs.pop(pid)
@@ -171,10 +141,10 @@ class Children:
                 signal_group(pid, signal.SIGKILL)
             status = os.waitpid(pid, 0)[1]
             reaped = True
-            on_exit = self._exits.pop(pid, None)
             try:
                 if pid in self._execs:
-                    self._executed(pid)
+                    self._executed(pid)  # first: it may disown the pid
+                on_exit = self._exits.pop(pid, None)
                 if on_exit is not None:
                     on_exit(status)
                 else:

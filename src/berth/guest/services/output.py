@@ -117,8 +117,10 @@ class Output:
     def _keep(self, keeper: Keeper) -> None:
         target = self._open_log()
         try:
-            keeper.pid = self._children.spawn_keeper(
+            keeper.pid = self._children.spawn(
                 (_cat(),),
+                env={},
+                cwd="/",
                 stdin=keeper.source,
                 stdout=target,
                 tag=self._tag,

@@ -72,6 +72,5 @@ def usable(ctx: Context, row: Workspace) -> Loaded:
     """The configuration, parsed and held against the contract; its notes are told once."""
     loaded = load(row.path)
     check_contract(row, loaded.config)
-    for note in loaded.config.notes:
-        ctx.say.note(note)
+    ctx.tell_once(loaded.config.notes)
     return loaded

@@ -7,7 +7,7 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from typing import Protocol
 
     from berth.registry import Registry
@@ -50,6 +50,7 @@ class Context:
         self.no_wait = no_wait
         self.now = now
         self._registry: Registry | None = None
+        self._told: set[str] = set()
 
     @property
     def registry(self) -> Registry:
@@ -67,6 +68,13 @@ class Context:
             return os.getcwd()
         except OSError:
             return None
+
+    def tell_once(self, notes: Iterable[str]) -> None:
+        """Notes about the configuration, each once in a command however often it is read."""
+        for note in notes:
+            if note not in self._told:
+                self._told.add(note)
+                self.say.note(note)
 
     def timestamp(self) -> str:
         """The present time as the registry writes it."""

@@ -36,7 +36,7 @@ def rendered_timeout(home: str, row: Workspace, config: Config | None) -> float:
     times = timeouts(definition_in(control_directory(home, row.path)) if in_container else read_definition(row.path))
     if times:
         return max(times.values())
-    return float(config.shutdown_timeout_seconds) if config is not None else DEFAULT_TIMEOUT_SECONDS
+    return config.longest_timeout_seconds if config is not None else DEFAULT_TIMEOUT_SECONDS
 
 
 def phase_stopped(ctx: Context, row: Workspace) -> None:
