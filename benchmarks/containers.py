@@ -240,6 +240,7 @@ def main() -> None:
     parser.add_argument("--engine", default="docker" if os.getuid() == 0 else "podman")
     parser.add_argument("--rounds", type=int, default=15)
     asked = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed berth has its bytecode
     with tempfile.TemporaryDirectory(prefix="berth-bench-") as directory:
         bench = Bench(Path(directory), asked.engine, asked.rounds)
         bench.berth.configure(processes=WEB)
