@@ -42,6 +42,9 @@ EXIT_STATUS: dict[str, int] = {
             "doctor_failed",
             "io_error",
             "internal",
+            "boot_failed",
+            "enforcement_refused",
+            "app_error",
         ),
         1,
     ),
@@ -69,11 +72,21 @@ EXIT_STATUS: dict[str, int] = {
             "inside_run",
             "inside_service",
             "container_mismatch",
+            "sandbox_exists",
         ),
         3,
     ),
     **dict.fromkeys(
-        ("workspace_not_found", "workspace_ambiguous", "cwd_missing", "process_not_found", "port_not_found"), 4
+        (
+            "workspace_not_found",
+            "workspace_ambiguous",
+            "cwd_missing",
+            "process_not_found",
+            "port_not_found",
+            "sandbox_not_found",
+            "app_not_found",
+        ),
+        4,
     ),
     **dict.fromkeys(
         (
@@ -83,6 +96,8 @@ EXIT_STATUS: dict[str, int] = {
             "image_missing",
             "image_unsuitable",
             "process_compose_missing",
+            "unreachable",
+            "timeout",
         ),
         5,
     ),

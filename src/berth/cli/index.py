@@ -30,6 +30,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "skill": ("agents", "teach coding agents to use berth"),
     "hook": ("agents", "turn the worktrees of coding agents into workspaces"),
     "agents": ("agents", "list coding agents and what is installed for each"),
+    "dev": ("sandbox", "run apps from their sources in one sandbox"),
+    "os": ("sandbox", "sandboxes that stay: up, down, status, ls"),
+    "rpc": ("sandbox", "call an export of an app in a sandbox"),
+    "app": ("sandbox", "create an app"),
     "doctor": ("workspace", "check git, registry, configuration, supervisor"),
     "schema": ("workspace", "print a JSON Schema"),
     "completion": ("workspace", "print a completion script"),
@@ -42,6 +46,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Look", ("ls", "status", "logs", "wait", "ports", "open", "plan")),
     ("Steer", ("start", "stop", "restart", "reset", "adopt", "attach")),
     ("Set up", ("init", "skill", "hook", "agents")),
+    ("Run apps in a sandbox", ("app", "dev", "os", "rpc")),
     ("Around it", ("doctor", "schema", "completion", "version")),
 )
 

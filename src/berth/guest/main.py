@@ -21,6 +21,7 @@ VERBS = {
     "kill": "services.hook",
     "sweep": "services.sweep",
     "sandbox": "sandbox.boot",
+    "probe": "sandbox.probe",
 }
 SANDBOX_RELAY = "sandbox.relay"
 
