@@ -175,6 +175,7 @@ class Servers:
     def __enter__(self) -> Servers:
         www = self.directory / "www"
         www.mkdir()
+        self.directory.chmod(0o755)  # nginx's workers are another user
         (www / "index.html").write_text("hello\n")
         with open(www / "big", "wb") as file:
             file.truncate(1 << 30)
@@ -185,10 +186,12 @@ class Servers:
             "http { access_log off; keepalive_requests 100000000; sendfile on; "
             f"server {{ listen 127.0.0.1:{self.nginx}; root {www}; }} }}\n"
         )
+        pair = f"{self.gateway}:{self.nginx}"
         forked = f"TCP-LISTEN:{self.socat},fork,reuseaddr,backlog=1024,nodelay"
         for argv in (
             ["nginx", "-c", str(configuration)],
-            [PYTHON, "-I", "-S", str(GUEST), "gateway", f"{self.gateway}:{self.nginx}"],
+            # As in a container: the distribution's interpreter, not berth's.
+            [shutil.which("python3", path="/usr/bin") or PYTHON, "-I", "-S", str(GUEST), "gateway", pair],
             ["socat", forked, f"TCP:127.0.0.1:{self.nginx},nodelay"],
         ):
             self.processes.append(subprocess.Popen(argv, stderr=subprocess.DEVNULL))
@@ -216,7 +219,7 @@ def measure(port: int) -> dict[str, float]:
 
 
 def wrk(port: int, *options: str) -> tuple[float, float]:
-    argv = ["wrk", "-t1", "-c64", "-d3", "--latency", *options, f"http://127.0.0.1:{port}/"]
+    argv = ["wrk", "-t1", "-c64", "-d2", "--latency", *options, f"http://127.0.0.1:{port}/"]
     said = subprocess.run(argv, check=True, capture_output=True, text=True).stdout
     words = said.split()
     rate = float(words[words.index("Requests/sec:") + 1])
@@ -237,6 +240,7 @@ def main() -> None:
     parser.add_argument("--engine", default="docker" if os.getuid() == 0 else "podman")
     parser.add_argument("--rounds", type=int, default=15)
     asked = parser.parse_args()
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed berth has its bytecode
     with tempfile.TemporaryDirectory(prefix="berth-bench-") as directory:
         bench = Bench(Path(directory), asked.engine, asked.rounds)
         bench.berth.configure(processes=WEB)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
 
@@ -272,7 +272,12 @@ def test_what_it_writes_passes_plan(berth: Berth, repo: Path) -> None:
 ODD = st.text(alphabet=st.sampled_from("ab$'\"\\:#{}[]&*!|>%@`,- \t\n\r\x00\x85\u2028é日")).filter(bool)
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40,
+    deadline=None,
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(script=ODD, line=ODD, name=ODD)
 def test_whatever_the_files_hold_the_result_parses(tmp_path: Path, script: str, line: str, name: str) -> None:
     from berth.ops.setup.configuration import parse

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from berth.tools import supervisor
 from support.supervisor import Supervisor, alive, answer, free_port, http_get, until
 
 Start = Callable[..., Supervisor]
@@ -397,3 +398,19 @@ def test_a_name_is_looked_up_without_holding_anybody_up(supervise: Start) -> Non
     assert time.monotonic() - begun < 1
     assert one.wait("b", timeout=20).word == "failed"
     assert "no-such-host.invalid" in str(one.state("b")["verdict_reason"])
+
+
+def test_a_line_that_was_printed_before_the_search_began_is_found(supervise: Start, tmp_path: Path) -> None:
+    """The output may be in the log before the supervisor, kept from the processor, begins to watch it."""
+    copy = tmp_path / "guest"
+    shutil.copytree(supervisor.guest_directory(), copy)
+    growth = copy / "services" / "growth.py"
+    late = growth.read_text().replace(
+        "self._fd = os.open(path", "__import__('time').sleep(0.5); self._fd = os.open(path"
+    )
+    assert late != growth.read_text()
+    growth.write_text(late)
+    one = supervise({"a": {"command": "echo ready; exec sleep 1000", "ready_log_line": "ready"}}, begin=False)
+    one.guest = str(copy)
+    one.start()
+    assert one.wait(timeout=5).word == "settled"

@@ -70,6 +70,7 @@ class Supervisor:
         self.config = root / ".berth" / "pc.yaml"
         self.log = root / ".berth" / "supervisor.log"
         self.python = python
+        self.guest = supervisor.guest_directory()
         self.write({"version": "0.5", "processes": processes})
         self.child: subprocess.Popen[bytes] | None = None
         self.workspace_id = WORKSPACE_ID[:-6] + f"{os.getpid() % 0xFFFFFF:06x}"
@@ -92,7 +93,7 @@ class Supervisor:
         supervisor.make_token(str(self.run))
         self.child = subprocess.Popen(
             [
-                *(self.python, "-I", "-S", supervisor.guest_directory(), "supervise", "--config", str(self.config)),
+                *(self.python, "-I", "-S", self.guest, "supervise", "--config", str(self.config)),
                 *("--socket", str(self.run / "pc.sock"), "--token-file", str(self.run / "pc.token")),
                 *("--log", str(self.log)),
             ],

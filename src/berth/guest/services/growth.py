@@ -137,7 +137,7 @@ class LineSearch:
         self._line = b""
         self._timer: Timer | None = None
         self._watch = growth.watch(path, self.look, once=False)
-        self._wait()
+        loop.call_soon(self.look)  # what was written before the watch was there
 
     def look(self) -> None:
         """Search what was written since, some of it now and the rest in the loop's next turns."""

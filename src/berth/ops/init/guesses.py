@@ -54,7 +54,8 @@ class Guesses:
 
     def add(self, process: Process, *, port: str | None = None) -> None:
         """Note a process and the port that it needs, unless one of that name is known or its command is unreadable."""
-        if process.name in self.processes or not process.command.isprintable():
+        is_readable = process.command.isprintable() and process.command.strip()
+        if process.name in self.processes or not is_readable:
             return
         self.processes[process.name] = process
         if port is not None and port not in self.ports:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from berth.errors import BerthError
-from berth.ops.setup.identity import METADATA, read_marker, write_marker
+from berth.ops.setup.identity import MARKER, METADATA, read_marker, write_marker
 from berth.ops.setup.prepare import make_data, remember_warnings
 from berth.ops.setup.removal import MOVED_PREFIX, Done, identity_of
 
@@ -120,7 +120,7 @@ def take_back(held: Held) -> Done:
         identity = identity_of(row.path)
         os.rename(row.path, moved)
         if identity_of(moved) == identity:
-            delete_tree(moved, last=METADATA)
+            delete_tree(moved, last=f"{METADATA}/{MARKER}")
     if admin is not None:
         completion.forget_entry(repo, row.path, env=env)
     result.checkout_removed = True

@@ -104,6 +104,7 @@ def clear_data(row: Workspace) -> None:
 def bring_files(ctx: Context, row: Workspace, config: Config, *, replace: bool) -> None:
     """``.worktreeinclude`` and ``copy_dirs`` of the primary checkout (7.6)."""
     from berth.tools.copies import copy_into
+    from berth.tools.git.paths import tracked_below
     from berth.tools.git.repository import repository
     from berth.tools.includes import read_includes
 
@@ -117,16 +118,15 @@ def bring_files(ctx: Context, row: Workspace, config: Config, *, replace: bool) 
     excluded.append(os.path.dirname(row.path) if row.owned else row.path)
     for name in wanted:
         ctx.say.step(f"copying {name}")
-        keep = is_tracked(ctx, row, name) if replace else True
-        for warning in copy_into(row.repo, row.path, name, exclude=excluded, replace=not keep):
+        tracked = tracked_below(row.path, name, env=ctx.environ) if replace else frozenset()
+        for warning in copy_into(
+            row.repo,
+            row.path,
+            name,
+            exclude=excluded,
+            replace=lambda path: replace and path not in tracked,  # noqa: B023  # called now
+        ):
             ctx.say.warning(warning)
-
-
-def is_tracked(ctx: Context, row: Workspace, name: str) -> bool:
-    """True when git tracks ``name`` or something below it in the workspace."""
-    from berth.tools.git.paths import tracks
-
-    return tracks(row.path, name, env=ctx.environ)
 
 
 def write_env_file(ctx: Context, row: Workspace, config: Config, env: dict[str, str]) -> None:

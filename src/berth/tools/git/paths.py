@@ -1,4 +1,4 @@
-"""What git thinks of single paths in a checkout: tracked, ignored."""
+"""What git thinks of single paths in a checkout: which are tracked, what is ignored."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ if TYPE_CHECKING:
 _LITERAL = {"GIT_LITERAL_PATHSPECS": "1"}
 
 
-def tracks(checkout: str, name: str, *, env: Mapping[str, str]) -> bool:
-    """True when git tracks ``name`` (relative) or something below it. Raises BerthError git_failed."""
+def tracked_below(checkout: str, name: str, *, env: Mapping[str, str]) -> frozenset[str]:
+    """The files that git tracks at or below ``name``, relative to the checkout. Raises BerthError git_failed."""
     listing = command.output(["ls-files", "-z", "--", name], env=env, cwd=checkout, variables=_LITERAL)
-    return bool(listing)
+    return frozenset(command.decoded(one) for one in listing.split(b"\0") if one)
 
 
 def ignores(checkout: str, name: str, *, env: Mapping[str, str]) -> bool:
