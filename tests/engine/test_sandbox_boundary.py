@@ -93,6 +93,18 @@ def test_a_granted_call_runs_as_the_target_and_is_logged_there(project: Project,
     assert forged["result"]["response"]["error"]["code"] == "invalid_input"
 
 
+def test_calls_that_call_back_end_too_deep_and_not_in_a_deadlock(attempt: Any) -> None:
+    started = time.monotonic()
+    answer = attempt(A, "bounce", A, A)
+    levels = 0
+    while isinstance(answer, dict):
+        (answer, *more) = answer["value"]
+        levels += 1
+    assert (answer, *more) == ("too_deep", "more than 16 calls deep")
+    assert levels == 17
+    assert time.monotonic() - started < 10
+
+
 def test_an_absent_target_is_one_warning_and_all_start(project: Project) -> None:
     warning = (
         f'[berth:entrypoint] warning: "{C}" declares app:invoke:no-such-app but no app named no-such-app is in this '

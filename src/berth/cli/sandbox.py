@@ -32,7 +32,9 @@ def parser_of(app: App, name: str) -> Parser:
 
 def _shared(parser: Parser) -> None:
     parser.add_argument("--apps", metavar="DIRS", help="comma-separated app directories")
-    parser.add_argument("--engine", metavar="NAME", help="docker or podman; default: BERTH_ENGINE, else what answers")
+    parser.add_argument(
+        "--engine", choices=("docker", "podman"), help="docker or podman; default: BERTH_ENGINE, else what answers"
+    )
     parser.add_argument("--image", metavar="REF", help="base image; default: BERTH_SANDBOX_IMAGE, berth-sandbox:local")
     parser.add_argument("--allow-unenforced", action="store_true", help="start with what the kernel can apply")
     parser.add_argument("--env-file", metavar="FILE", help="NAME=value lines: values of secrets")
@@ -84,8 +86,12 @@ def dev(app: App, args: argparse.Namespace) -> int:
 
     from berth.ops.sandboxes import resolve
     from berth.ops.sandboxes.dev import Dev
+    from berth.ops.sandboxes.resident import require_name
 
     cwd = os.getcwd()
+    settings = _settings(app, args)
+    if args.name:
+        require_name(args.name)
     resolved = resolve.for_dev(cwd, args.apps)
     _tell_warnings(app, resolved)
     if args.print_policy:
@@ -96,7 +102,7 @@ def dev(app: App, args: argparse.Namespace) -> int:
         app.context,
         resolved,
         name=args.name,
-        settings=_settings(app, args),
+        settings=settings,
         resolve=lambda: resolve.for_dev(cwd, args.apps),
         sink=app.out.raw,
     )
@@ -112,13 +118,16 @@ def _up(app: App, args: argparse.Namespace) -> int:
 
     from berth.ops.sandboxes import resident, resolve
 
+    settings = _settings(app, args)
+    if args.name:
+        resident.require_name(args.name)
     resolved = resolve.for_os(os.getcwd(), args.apps)
     _tell_warnings(app, resolved)
     name = resident.require_name(args.name or resolved.names[0])
     if args.print_policy:
         return _print_policy(app, resolved, args, kind="os", container=f"berth-os-{name}")
     with app.progress():
-        result = resident.up(app.context, resolved, name=name, settings=_settings(app, args))
+        result = resident.up(app.context, resolved, name=name, settings=settings)
     if app.out.json:
         app.out.document({"sandboxes": resident.status(app.context, name)})
         return 0
@@ -207,8 +216,11 @@ def app_(app: App, args: argparse.Namespace) -> int:
 
 
 def _settings(app: App, args: argparse.Namespace) -> Settings:
+    """The shared flags; raises usage for an image reference that an engine would misread."""
+    from berth.ops.sandboxes.engines import base_image
     from berth.ops.sandboxes.starting import Settings
 
+    base_image(args.image, environ=app.environ)
     return Settings(
         engine=args.engine,
         image=args.image,

@@ -10,7 +10,7 @@ from typing import Any
 
 from berth.errors import BerthError
 from berth.guest.sandbox import grants
-from berth.ops.sandboxes import starting
+from berth.ops.sandboxes import engines, starting
 from berth.ops.sandboxes.starting import Settings
 from berth.ops.setup.context import Context
 from berth.spec import sandbox as spec
@@ -24,6 +24,7 @@ SCRIPT = 'cat /proc/self/uid_map; exec /usr/bin/python3 -I "$0" check'
 
 def enforcement(ctx: Context, engine: Engine, image: str, image_id: str, settings: Settings) -> None:
     """Raise enforcement_refused unless a probe app was held, or the caller allowed less. Success is kept for 24 h."""
+    engines.require_other_uid(engine, os.getuid())
     if settings.allow_unenforced or _cached(ctx, engine, image_id):
         return
     answer = probe(engine, image)

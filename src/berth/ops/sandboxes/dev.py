@@ -78,6 +78,7 @@ class Dev:
     def _claim(self) -> Sandbox:
         return records.claim(
             self._ctx,
+            self._engine,
             records.new_row(
                 self._ctx,
                 kind="dev",

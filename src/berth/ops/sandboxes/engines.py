@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from berth.errors import BerthError
+from berth.guest.sandbox import grants
 from berth.tools.engine import images
 from berth.tools.engine.client import NAMES, Engine
 
@@ -46,6 +47,16 @@ def base_image(asked: str | None, *, environ: Mapping[str, str]) -> str:
     if image.startswith("-") or any(char.isspace() or not char.isprintable() for char in image):
         raise BerthError(f"{image!a} is no image reference", code="usage")
     return image
+
+
+def require_other_uid(engine: Engine, uid: int) -> None:
+    """Raise enforcement_refused where an app would be the caller: rootful ids are the host's (sandboxes.md 4.1, 7)."""
+    if not engine.facts.rootless and grants.FIRST_UID <= uid < grants.FIRST_UID + grants.MAX_APPS:
+        raise BerthError(
+            f"your uid {uid} is one that an app gets with a rootful engine",
+            code="enforcement_refused",
+            hint="use a rootless engine, or another user",
+        )
 
 
 def require_image(engine: Engine, image: str) -> str:

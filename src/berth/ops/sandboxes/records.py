@@ -58,8 +58,10 @@ def new_row(
     )
 
 
-def claim(ctx: Context, wanted: Sandbox) -> Sandbox:
-    """Write the row, or raise sandbox_exists: another root's, or a living owner's."""
+def claim(ctx: Context, engine: Engine, wanted: Sandbox) -> Sandbox:
+    """Write the row, or raise sandbox_exists: of another root, a living owner, or a foreign container."""
+    if sandboxes(ctx).by_container(wanted.container) is None:
+        find_ours(engine, wanted)
 
     def may_take(present: Sandbox) -> None:
         if present.root != wanted.root:

@@ -21,6 +21,7 @@ from berth.ops.sandboxes import audit, checks, engines, records, starting
 from berth.ops.sandboxes.resolve import Resolved
 from berth.ops.sandboxes.starting import Settings
 from berth.ops.setup.context import Context
+from berth.registry import timestamp
 from berth.registry_sandboxes import Sandbox
 from berth.spec import sandbox as spec
 from berth.tools.engine import containers, images
@@ -57,6 +58,7 @@ def up(
     base_id = engines.require_image(engine, base)
     row = records.claim(
         ctx,
+        engine,
         records.new_row(
             ctx,
             kind=kind,
@@ -259,7 +261,7 @@ def view(ctx: Context, row: Sandbox) -> dict[str, Any]:
         "state": state,
         "engine": row.engine,
         "image": row.image,
-        "started_at": found.document["State"].get("StartedAt") if found is not None and found.running else None,
+        "started_at": timestamp(inside["started_at"]) if "started_at" in inside else None,
         "unenforced": row.unenforced,
         "apps": apps,
     }
