@@ -95,9 +95,9 @@ class Server:
         listener.setblocking(False)
         self._listeners.append(listener)
         self._open[descriptor] = []
-        self._loop.watch(descriptor, READ, lambda _events: self._accept(listener, caller, uid))
+        self._loop.watch(descriptor, READ, lambda _events: self._accept(descriptor, listener, caller, uid))
 
-    def _accept(self, listener: socket.socket, caller: str, uid: int) -> None:
+    def _accept(self, number: int, listener: socket.socket, caller: str, uid: int) -> None:
         try:
             connection, _address = listener.accept()
         except OSError:
@@ -111,7 +111,7 @@ class Server:
             self._event("peer_uid_mismatch", caller=caller, uid=seen, expected=uid)
             connection.close()
             return
-        served = self._open[listener.fileno()]
+        served = self._open[number]
         if len([one for one in served if one.caller == name]) >= MAX_CONNECTIONS:
             _refuse(connection)
             return
@@ -216,10 +216,14 @@ class Server:
         self._when_idle = when_idle
         for listener in self._listeners:
             self._loop.unwatch(listener.fileno())
+            listener.close()
         self._tell_if_idle()
 
     def _tell_if_idle(self) -> None:
         if self._running == 0 and self._when_idle is not None:
+            for served in self._open.values():
+                for connection in list(served):
+                    connection.close()
             self._when_idle()
 
     def wake(self, callback: Callable[[], None]) -> None:
