@@ -119,8 +119,8 @@ def state_volumes(row: Sandbox) -> list[str]:
 
 def create_volumes(engine: Engine, row: Sandbox, names: list[str]) -> None:
     """Create what is missing of ``names``; a volume of that name with another label raises sandbox_exists."""
-    ours = set(images.volumes(engine, {spec.LABEL: row.uuid}))
     present = set(engine.call(["volume", "ls", "-q"]).text.split())
+    ours = set(images.volumes(engine, {spec.LABEL: row.uuid})) if present.intersection(names) else set()
     for name in names:
         if name in present and name not in ours:
             raise BerthError(
@@ -128,8 +128,7 @@ def create_volumes(engine: Engine, row: Sandbox, names: list[str]) -> None:
                 code="sandbox_exists",
                 hint=f"look at it: {engine.name} volume inspect {name}",
             )
-        if name not in present:
-            images.create_volume(engine, name, labels=marks(row))
+    images.create_volumes(engine, [name for name in names if name not in present], labels=marks(row))
 
 
 def remove_volumes(engine: Engine, row: Sandbox, names: list[str]) -> None:
