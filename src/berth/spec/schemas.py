@@ -318,6 +318,56 @@ def _schema() -> Schema:
     }
 
 
+def _sandbox_app() -> Schema:
+    return _object(
+        {
+            "name": _text(),
+            "uid": _number(minimum=10000),
+            "pid": _or_null(_number(minimum=1)),
+            "state": {"enum": ["starting", "ready", "exited", "refused"]},
+            "exit_code": _or_null(_number(minimum=0)),
+            "enforcement": {"enum": ["full", "reduced", "none"]},
+            "missing": _list(_text(), "what the kernel could not hold"),
+        }
+    )
+
+
+def _os() -> Schema:
+    sandbox = _object(
+        {
+            "name": _text(),
+            "container": _text(),
+            "state": {"enum": ["running", "stopped", "missing"]},
+            "engine": {"enum": ["docker", "podman"]},
+            "image": _text(),
+            "started_at": _or_null(_TIME),
+            "unenforced": _flag(),
+            "apps": _list(_sandbox_app()),
+        }
+    )
+    down = _object({"name": _text(), "container": _text(), "volumes_kept": _flag()})
+    return {"anyOf": [_object({"sandboxes": _list(sandbox)}, description="up, status, ls"), down]}
+
+
+def _dev() -> Schema:
+    keys = {
+        "format": {"const": 1},
+        "sandbox": _text(),
+        "kind": _text(),
+        "allow_unenforced": _flag(),
+        "apps": _list({"type": "object", "description": "the compiled policy of one app"}),
+    }
+    return _object(keys, description="the boot document of --print-policy; without it there is no document")
+
+
+def _rpc() -> Schema:
+    return {"description": "the export's result, null when it returns nothing"}
+
+
+def _app() -> Schema:
+    return _object({"path": _PATH})
+
+
 _OBJECTS: dict[str, Callable[[], Schema]] = {
     "config": _config,
     "error": _error,
@@ -346,4 +396,8 @@ _COMMANDS: dict[str, Callable[[], Schema]] = {
     "completion": _completion,
     "version": _version,
     "schema": _schema,
+    "dev": _dev,
+    "os": _os,
+    "rpc": _rpc,
+    "app": _app,
 }
