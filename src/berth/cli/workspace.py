@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from berth.cli.app import App
     from berth.ops.gc import Collected
     from berth.ops.sandboxes.diagnosis import Diagnosis
+    from berth.ops.setup.describe import View
 
 
 def execute(app: App, name: str, words: Sequence[str]) -> int:
@@ -87,6 +88,10 @@ def _done(parser: Parser) -> None:
 def _open(parser: Parser) -> None:
     parser.add_argument("port", nargs="?", help="name of the port; default: web, frontend, ui, http, api or the first")
     parser.add_argument("-w", "--workspace", metavar="ws", help="the workspace")
+
+
+def _ls(parser: Parser) -> None:
+    parser.add_argument("--all", action="store_true", help="sandboxes too")
 
 
 def _doctor(parser: Parser) -> None:
@@ -218,12 +223,28 @@ def ls(app: App, args: argparse.Namespace) -> int:
     from berth.ops import inspect
 
     views = inspect.ls(app.context)
+    if args.all:
+        return _ls_all(app, views)
     if app.out.json:
         app.out.document({"workspaces": [view.document() for view in views]})
     elif views:
         app.out.table(("SLUG", "BRANCH", "STATUS", "PORTS", "PATH"), list_rows(views))
     else:
         app.out.note("no workspaces yet; berth new <slug> creates one")
+    return 0
+
+
+def _ls_all(app: App, views: Sequence[View]) -> int:
+    """Workspaces, then sandboxes: ``kind name state path apps`` (sandboxes.md 4.10)."""
+    from berth.ops.sandboxes.listing import listing
+
+    sandboxes = listing(app.context)
+    if app.out.json:
+        app.out.document({"workspaces": [view.document() for view in views], "sandboxes": sandboxes})
+        return 0
+    app.out.table(("SLUG", "BRANCH", "STATUS", "PORTS", "PATH"), list_rows(views))
+    rows = [(*(one[key] for key in ("kind", "name", "state", "path")), " ".join(one["apps"])) for one in sandboxes]
+    app.out.table(("KIND", "NAME", "STATE", "PATH", "APPS"), rows)
     return 0
 
 
@@ -396,7 +417,7 @@ COMMANDS: dict[str, Command] = {
     "restart": Command(_one_process, restart, example="berth restart web feature-a"),
     "wait": Command(_wait, wait, example="berth wait feature-a --timeout 120"),
     "logs": Command(_logs, logs, example="berth logs web feature-a --tail 50\nberth logs web -f"),
-    "ls": Command(_nothing, ls, example="berth ls\nberth ls --json"),
+    "ls": Command(_ls, ls, example="berth ls\nberth ls --json"),
     "status": Command(_workspace, status, example="berth status feature-a --json"),
     "ports": Command(_workspace, ports, example="berth ports feature-a"),
     "plan": Command(_workspace, plan, example="berth plan feature-a"),

@@ -171,7 +171,10 @@ def _without_env() -> Schema:
 
 
 def _ls() -> Schema:
-    return _object({"workspaces": _list(_workspace(env=False), "most recently used first")})
+    states = {"enum": ["running", "stopped", "missing", "foreign", "unknown"]}
+    sandbox = _object({"kind": _text(), "name": _text(), "state": states, "path": _PATH, "apps": _list(_text())})
+    workspaces = _list(_workspace(env=False), "most recently used first")
+    return _object({"workspaces": workspaces, "sandboxes": _list(sandbox, "with --all")}, optional=("sandboxes",))
 
 
 def _ports() -> Schema:

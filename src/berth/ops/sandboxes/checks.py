@@ -80,7 +80,7 @@ def probe(engine: Engine, image: str) -> dict[str, Any]:
 
 def _cache_path(ctx: Context, engine: Engine, image_id: str) -> str:
     key = "\0".join((os.uname().release, engine.name, engine.facts.identity, image_id))
-    return os.path.join(ctx.home, "run", f"enforcement-{hashlib.sha256(key.encode()).hexdigest()[:24]}")
+    return os.path.join(ctx.home, "sandboxes", f"enforcement-{hashlib.sha256(key.encode()).hexdigest()[:24]}")
 
 
 def _cached(ctx: Context, engine: Engine, image_id: str) -> bool:

@@ -58,8 +58,11 @@ def _containers(ctx: Context, found: Collector) -> None:
 
 
 def _control_directories(ctx: Context, found: Collector) -> None:
+    from berth.registry_sandboxes import Sandboxes
+
     run = os.path.join(ctx.home, "run")
-    for name in sorted(_names(run)):
+    sandboxes = {row.container for row in Sandboxes(ctx.registry).all()}
+    for name in sorted(set(_names(run)) - sandboxes):
         directory = os.path.join(run, name)
         owner = read_owner(directory)
         if owner is not None and ctx.registry.by_id(owner[0]) is not None:
