@@ -84,6 +84,8 @@ def shell(directory: Path, program: str = "bash") -> Iterator[Terminal]:
     argv = [program, "--norc", "--noprofile", "--noediting", "-i"] if program == "bash" else [program, "-i"]
     pid, fd = pty.fork()
     if pid == 0:
+        for number in (signal.SIGINT, signal.SIGQUIT):  # ignored where the test run itself is a background job
+            signal.signal(number, signal.SIG_DFL)
         os.chdir(directory)
         os.execvpe(argv[0], argv, env)
     terminal = Terminal(fd, pid)

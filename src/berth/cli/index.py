@@ -54,6 +54,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 # Commands that share a line in the overview.
 TOGETHER: dict[str, tuple[tuple[str, ...], str]] = {
     "start": (("start", "stop", "restart"), "one process"),
+    "skill": (("skill", "hook"), "teach coding agents to use berth; take over their worktrees"),
     "schema": (("schema", "completion"), "print a JSON Schema, a completion script"),
 }
 
@@ -62,7 +63,6 @@ def overview() -> str:
     """The text of ``berth -h``: one screen of 80 columns, grouped by what a person wants to do."""
     lines = [
         "berth - a workspace of its own for every task: worktree, data, ports, processes",
-        "",
         "  berth new feature-a --up               create a workspace, start its services",
         "  berth run -w feature-a -- make test    run a command inside it",
         "  berth done feature-a                   put it away, unless work would be lost",

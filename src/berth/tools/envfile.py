@@ -40,11 +40,24 @@ def write_block(root: str, name: str, env: Mapping[str, str]) -> None:
         old, mode = _read(path, last, folder)
         new = _without_block(path, old) + render(env).encode("utf-8", "surrogateescape")
         if old != new:
-            files.replace_file(last, new, mode=mode, dir_fd=folder)
+            _replace(root, last, new, mode=mode, folder=folder)
     except OSError as error:
         raise _failed(path, error) from None
     finally:
         os.close(folder)
+
+
+def _replace(root: str, name: str, content: bytes, *, mode: int, folder: int) -> None:
+    """The draft lies in ``.berth``, which git ignores: left by a kill in the checkout, it would be somebody's work."""
+    try:
+        drafts = trees.open_directory(root, (".berth",))
+    except OSError:
+        files.replace_file(name, content, mode=mode, dir_fd=folder)
+        return
+    try:
+        files.replace_file(name, content, mode=mode, dir_fd=folder, draft_fd=drafts)
+    finally:
+        os.close(drafts)
 
 
 def render(env: Mapping[str, str]) -> str:

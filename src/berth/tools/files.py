@@ -18,19 +18,23 @@ DRAFT_PREFIX = ".berth-draft-"
 _READ_LIMIT = 16 << 20
 
 
-def replace_file(path: str, content: bytes, *, mode: int, dir_fd: int | None = None) -> None:
+def replace_file(
+    path: str, content: bytes, *, mode: int, dir_fd: int | None = None, draft_fd: int | None = None
+) -> None:
     """Write ``content`` to ``path`` with ``mode``, whole or not at all, and flushed to the disk. Raises OSError.
 
-    A link at ``path`` is replaced, never followed.
+    A link at ``path`` is replaced, never followed. ``draft_fd`` is a directory of the same file system for the draft,
+    where one that a kill leaves behind does no harm; by default it lies beside the file.
     """
     folder, name = os.path.split(path)
-    draft = os.path.join(folder, f"{DRAFT_PREFIX}{os.getpid()}-{name[:100]}")
+    draft = os.path.join("" if draft_fd is not None else folder, f"{DRAFT_PREFIX}{os.getpid()}-{name[:100]}")
+    where = dir_fd if draft_fd is None else draft_fd
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
-        fd = os.open(draft, flags, 0o600, dir_fd=dir_fd)
+        fd = os.open(draft, flags, 0o600, dir_fd=where)
     except FileExistsError:  # of a process with our pid that was killed
-        os.unlink(draft, dir_fd=dir_fd)
-        fd = os.open(draft, flags, 0o600, dir_fd=dir_fd)
+        os.unlink(draft, dir_fd=where)
+        fd = os.open(draft, flags, 0o600, dir_fd=where)
     try:
         try:
             write_all(fd, content)
@@ -39,9 +43,9 @@ def replace_file(path: str, content: bytes, *, mode: int, dir_fd: int | None = N
         finally:
             os.close(fd)
         steps.reach(f"before {name} is replaced")
-        os.rename(draft, path, src_dir_fd=dir_fd, dst_dir_fd=dir_fd)
+        os.rename(draft, path, src_dir_fd=where, dst_dir_fd=dir_fd)
     except BaseException:
-        os.unlink(draft, dir_fd=dir_fd)
+        os.unlink(draft, dir_fd=where)
         raise
 
 
