@@ -54,7 +54,7 @@ GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
 # Commands that share a line in the overview.
 TOGETHER: dict[str, tuple[tuple[str, ...], str]] = {
     "start": (("start", "stop", "restart"), "one process"),
-    "skill": (("skill", "hook"), "teach coding agents to use berth; take over their worktrees"),
+    "skill": (("skill", "hook"), "teach coding agents berth; adopt their worktrees"),
     "schema": (("schema", "completion"), "print a JSON Schema, a completion script"),
 }
 
