@@ -12,4 +12,4 @@ demo: ; @scripts/setup demo $(EXAMPLE) && examples/demo $(EXAMPLE)
 test: ; @scripts/setup test && $(BIN)/python -m pytest -n 2 --dist worksteal --ignore=tests/engine $(PYTEST_ARGS) && $(BIN)/python -m pytest tests/engine $(PYTEST_ARGS) && $(MAKE) --no-print-directory lint
 lint: ; @$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/mypy && $(BIN)/lint-imports
 bench: ; @scripts/setup test && $(BIN)/python benchmarks/run.py $(BENCH_ARGS)
-image: ; @$(ENGINE) build --build-arg BASE_IMAGE=$(BASE_IMAGE) -t berth-runtime:local runtime && $(ENGINE) build --build-arg BASE_IMAGE=$(BASE_IMAGE) -t berth-sandbox:local -f sandbox/Dockerfile .
+image: ; @$(ENGINE) build --build-arg BASE_IMAGE=$(BASE_IMAGE) -t berth-runtime:local runtime && $(ENGINE) build --build-arg BASE_IMAGE=$(BASE_IMAGE) -t berth-sandbox:local sandbox

@@ -227,11 +227,13 @@ def test_ctrl_c_ends_the_command_and_the_shell_goes_on(tmp_path: Path, program: 
 
 def test_a_command_that_handles_ctrl_c_goes_on(tmp_path: Path) -> None:
     with shell(tmp_path) as terminal:
-        terminal.command("""$RUN sh -c 'trap "echo caught" INT; echo up; read x; read y; echo got $y; exit 5'""")
+        # Whether the signal ends a `read` that waits is the shell's affair: it reads until it was given something.
+        loop = "until read y; do :; done"
+        terminal.command(f"""$RUN sh -c 'trap "echo caught" INT; echo up; {loop}; echo got $y; exit 5'""")
         terminal.expect("up\n")
         terminal.type("\x03")
         terminal.expect("caught\n")
-        terminal.type("a\nb\n")
+        terminal.type("b\n")
         terminal.expect("got b\n")
         terminal.expect(PROMPT)
         terminal.command("echo code=$?")
