@@ -218,8 +218,8 @@ def test_on_a_terminal_the_command_leads_the_foreground_group(tmp_path: Path) ->
 @pytest.mark.parametrize("program", ["bash", "dash"])
 def test_ctrl_c_ends_the_command_and_the_shell_goes_on(tmp_path: Path, program: str) -> None:
     with shell(tmp_path, program) as terminal:
-        terminal.command("$RUN sh -c 'echo up; sleep 60'")
-        terminal.expect("up\n")
+        terminal.command("$RUN sleep 60")  # no shell: a dash that is about to fork loses the signal
+        eventually(lambda: Path(f"/proc/{terminal.foreground}/comm").read_text() == "sleep\n")
         terminal.press("\x03")
         terminal.command("echo code=$?")
         terminal.expect("code=130\n")
@@ -265,7 +265,7 @@ def _is_sleeping(group: int) -> bool:
 
 def test_bg_lets_it_run_reading_stops_it_and_fg_feeds_it(tmp_path: Path) -> None:
     with shell(tmp_path) as terminal:
-        terminal.command("$RUN sh -c 'echo up; sleep 1; echo asks; read x; echo got $x'")
+        terminal.command("$RUN sh -c 'sleep 1 & echo up; wait; echo asks; read x; echo got $x'")
         terminal.expect("up\n")
         terminal.press("\x1a")
         terminal.type("bg\n")
@@ -284,7 +284,7 @@ def test_bg_lets_it_run_reading_stops_it_and_fg_feeds_it(tmp_path: Path) -> None
 def test_brought_to_the_front_while_running_it_gets_the_terminal_when_it_asks(tmp_path: Path) -> None:
     """The shell sends no SIGCONT to a job that runs already."""
     with shell(tmp_path) as terminal:
-        terminal.command("$RUN sh -c 'echo up; sleep 1.5; echo asks; read x; echo got $x'")
+        terminal.command("$RUN sh -c 'sleep 1.5 & echo up; wait; echo asks; read x; echo got $x'")
         terminal.expect("up\n")
         terminal.press("\x1a")
         terminal.type("bg\n")
