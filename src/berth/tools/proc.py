@@ -11,6 +11,7 @@ import errno
 import os
 
 from berth.errors import BerthError
+from berth.spec.environment import GIT_LOCATION
 from berth.tools import steps
 
 TYPE_CHECKING = False
@@ -27,23 +28,6 @@ DEVNULL = -3
 PIPE = -1
 MOST_DESCRIPTORS = 65536
 RLIMIT_LOCKS = 10  # ignored by Linux since 2.4.25, inherited by every child: the tag (supervisor.md 1)
-
-# Removed from every child's environment (workspaces.md 4.4): they would point git at another repository.
-GIT_LOCATION_VARIABLES = (
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_COMMON_DIR",
-    "GIT_INDEX_FILE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-    "GIT_NAMESPACE",
-    "GIT_PREFIX",
-    "GIT_IMPLICIT_WORK_TREE",
-    "GIT_GRAFT_FILE",
-    "GIT_SHALLOW_FILE",
-    "GIT_REPLACE_REF_BASE",
-    "GIT_QUARANTINE_PATH",
-)
 
 # Called with the words of each command before it starts; set by the command line for ``-v``.
 observer: Callable[[Sequence[str]], None] | None = None
@@ -86,7 +70,7 @@ class Result:
 
 def inherited_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """``environ`` without the variables that would point git elsewhere (workspaces.md 4.4)."""
-    return {key: value for key, value in environ.items() if key not in GIT_LOCATION_VARIABLES}
+    return {key: value for key, value in environ.items() if key not in GIT_LOCATION}
 
 
 def spawn(
